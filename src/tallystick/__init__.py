@@ -56,8 +56,8 @@ _HOMES = {
     "belief_goal": "accounting.calibrate",
     "calibrate": "accounting.calibrate",
     "compare": "theorems.compare",
-    "Private": "tables.table",
-    "each_row": "tables.table",
+    "Private": "tables.private",
+    "each_row": "tables.steps",
     "linear_regression": "publish.models",
     "made_up_rows": "publish.rehearse",
     "rehearse": "publish.rehearse",
@@ -180,8 +180,8 @@ if TYPE_CHECKING:
     from tallystick.tables.measures import sum as sum
     from tallystick.tables.measures import units_over_cap as units_over_cap
     from tallystick.tables.measures import variance as variance
-    from tallystick.tables.table import Private as Private
-    from tallystick.tables.table import each_row as each_row
+    from tallystick.tables.private import Private as Private
+    from tallystick.tables.steps import each_row as each_row
     from tallystick.tables.unit_functions import dense_rank as dense_rank
     from tallystick.tables.unit_functions import lag as lag
     from tallystick.tables.unit_functions import lead as lead

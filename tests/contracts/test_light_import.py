@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from pace import slower
 
@@ -51,3 +54,27 @@ def test_asking_the_command_line_for_help_does_not_load_numpy_or_scipy() -> None
         "print(' '.join(sys.modules))"
     )
     assert not {"numpy", "scipy", "matplotlib"} & set(_run(code).split())
+
+
+def test_asking_for_help_imports_no_command_and_running_one_imports_only_that() -> None:
+    code = (
+        "import sys, contextlib, io\nfrom tallystick.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()): assert main({words}) == 0\n"
+        "print(' '.join(name for name in sys.modules if name.startswith('tallystick.cli.commands.')))"
+    )
+    assert _run(code.format(words=["--help"])) == ""
+    assert _run(code.format(words=["delta", "pure_dp(epsilon=1)", "--epsilon", "1"])) == "tallystick.cli.commands.read"
+
+
+def test_asking_for_help_takes_at_most_fifteen_hundredths_of_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The best of five: the machine may be busy, the help may not be slow. The first one writes the bytecode.
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path))
+    code = (
+        "import contextlib, io, time\nfrom tallystick.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()): assert main(['--help']) == 0\n"
+        "print(time.process_time())"
+    )
+    assert min(float(_run(code)) for _ in range(5)) <= 0.15 * slower()

@@ -44,9 +44,9 @@ from tallystick.ledger.pay import CHARGING, FAILED, INTERRUPTED, LEASE
 from tallystick.tables import measures
 from tallystick.tables.engines.duckdb import close_waiting
 from tallystick.tables.plan import Plan
+from tallystick.tables.private import Private
 from tallystick.tables.run import Asked
 from tallystick.tables.scratch import ALIVE
-from tallystick.tables.table import Private
 
 SIGNALS = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "interrupt": signal.SIGINT}
 DATA = ("vanish", "change", "empty", "reorder", "lock")

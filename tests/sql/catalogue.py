@@ -10,7 +10,8 @@ from tallystick.tables.keyset import PublicTable
 from tallystick.tables.schema import Schema
 from tallystick.tables.sources import Source
 from tallystick.tables.sql.catalogue import Catalogue, Known
-from tallystick.tables.table import EACH_ROW, Table
+from tallystick.tables.steps import EACH_ROW
+from tallystick.tables.table import Table
 
 
 def private_table(name: str, handle: Any = None) -> Table:

@@ -13,9 +13,8 @@ import numpy as np
 from tallystick.errors import TallystickError
 from tallystick.tables import run
 from tallystick.tables.keyset import PublicTable
-from tallystick.tables.parts import OfTable, Part
+from tallystick.tables.parts import UNITS, OfTable, Part
 from tallystick.tables.plan import Plan
-from tallystick.tables.table import UNITS
 from worlds import questions
 from worlds.engines import Host, Places
 from worlds.tables import drawn

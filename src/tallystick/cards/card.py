@@ -32,7 +32,7 @@ from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.chain import digest, encode_answer
 from tallystick.ledger.journal import request_digest
 from tallystick.printing import given, json_text, percent_up, plain, plain_up, visible
-from tallystick.tables.removed import TOO_NOISY
+from tallystick.tables.reporting.words import TOO_NOISY
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -184,7 +184,7 @@ def _protected(subject: Subject, facts: Mapping[str, Any], promised: Mapping[str
 
 def _counts(subject: Subject, facts: Mapping[str, Any]) -> str:
     """How much of one unit counts, in words."""
-    from tallystick.tables.shown import capped
+    from tallystick.tables.reporting.columns import capped
 
     if not isinstance(subject.plan, FitPlan):
         return capped(subject.plan.query, subject.account.unit)
@@ -242,8 +242,8 @@ def _left_out(subject: Subject, facts: Mapping[str, Any]) -> list[dict[str, Any]
 
 def _rows_that_count(plan: Plan | FitPlan, unit: str) -> str:
     """What the words "rows that count" mean, where they are said."""
-    from tallystick.tables.seen import RowsCounted
-    from tallystick.tables.table import EachRow
+    from tallystick.tables.reporting.totals import RowsCounted
+    from tallystick.tables.steps import EachRow
 
     if isinstance(plan, FitPlan) or RowsCounted() not in plan.query.removed:
         return ""

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick import __version__
-from tallystick.tables.release import NO_CONFIDENCE, csv_text, shown_value
+from tallystick.tables.output import csv_text, shown_value
+from tallystick.tables.release import NO_CONFIDENCE
 
 if TYPE_CHECKING:
     from tallystick.tables.release import Release

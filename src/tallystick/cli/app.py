@@ -1,4 +1,4 @@
-"""The list of commands, and the one place where exceptions become exit codes."""
+"""The list of commands, each imported when it is asked for, and the one place where exceptions become exit codes."""
 
 from __future__ import annotations
 
@@ -6,26 +6,19 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from tallystick import place
+from tallystick import __version__, place
 from tallystick.cli import failure
 from tallystick.cli.once import once_each
 from tallystick.errors import TallystickError
 from tallystick.printing import visible
-
-app = typer.Typer(
-    name="tallystick",
-    no_args_is_help=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-)
 
 _COMMANDS = (
     ("epsilon", "read.epsilon", "The smallest certified epsilon at a delta."),
@@ -34,44 +27,92 @@ _COMMANDS = (
     ("import", "import_.import_", "Re-price a record of dp-accounting or Opacus."),
     ("explain", "explain.explain", "What a loss means to one person, in words."),
     ("calibrate", "calibrate.calibrate", "The noise, or the number of steps, that meets a goal."),
-    ("train", "train.app", ""),
     ("release", "release.release", "One private number, or a column's count, mean or quantile."),
     ("respond", "respond.respond", "Randomize answers locally, or estimate from reports."),
     ("plot", "plot.plot", "Draw a loss into an SVG or PNG file."),
     ("explore", "explore.explore", "A page to play with: sliders for epsilon, rho, mu, DP-SGD."),
     ("theorem", "theorem.theorem", "A statement of the lecture notes, with a live number."),
     ("doctor", "doctor.doctor", "Versions, optional parts, self-check."),
-    ("dataset", "dataset.app", ""),
-    ("publish", "publish.app", ""),
     ("query", "query.query", "Ask a data set once: plan, pay, answer."),
     ("sql", "sql.sql", "Ask data sets in SQL: plan, pay, answer."),
-    ("fit", "fit.app", ""),
-    ("card", "card.app", ""),
-    ("certificate", "certificate.app", ""),
-    ("audit", "audit.app", ""),
     ("budget", "budget.budget", "Limit, used, burn-down, and what still fits."),
-    ("ledger", "ledger.app", ""),
-    ("account", "account.app", ""),
-    ("charge", "charge.app", ""),
     ("demo", "demo.demo", "Publish a table privately in seconds, offline."),
+    ("train", "train.app", "A private training run before it runs."),
+    ("dataset", "dataset.app", "Register tables under a population."),
+    ("publish", "publish.app", "Price a table, then release it."),
+    ("fit", "fit.app", "Fit a model of a data set."),
+    ("card", "card.app", "Read and check privacy cards."),
+    ("certificate", "certificate.app", "Write and check certificates."),
+    ("audit", "audit.app", "Try to falsify a privacy claim."),
+    ("ledger", "ledger.app", "Make, show, verify, accept, export and import the record."),
+    ("account", "account.app", "Open, show, raise and close budgets."),
+    ("charge", "charge.app", "What was charged, when and why."),
 )
-"""In the order of the help: name, place in ``cli/commands``, and a line about it unless it has commands of its own."""
+"""In the order of the help: name, place in ``cli/commands``, and the line of the help about it."""
 
-for _name, _place, _about in _COMMANDS:
-    _module, _, _function = _place.partition(".")
-    _found = getattr(import_module(f"tallystick.cli.commands.{_module}"), _function)
-    if isinstance(_found, typer.Typer):
-        app.add_typer(once_each(_found), name=_name)
+
+_PLACES = {name: (where, about) for name, where, about in _COMMANDS}
+
+
+@cache
+def _imported(name: str) -> Any:
+    """Return a command with its options. Its module is imported now, so that ``tallystick --help`` is quick."""
+    where, about = _PLACES[name]
+    module, _, member = where.partition(".")
+    command = getattr(import_module(f"tallystick.cli.commands.{module}"), member)
+    shelf = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
+    if isinstance(command, typer.Typer):
+        shelf.add_typer(once_each(command), name=name)
     else:
-        app.command(_name, short_help=_about)(_found)
-once_each(app)
+        shelf.command(name, short_help=about)(command)
+    return typer.main.get_group(once_each(shelf)).commands[name]
+
+
+class Commands(Mapping[str, Any]):
+    """The commands by name, each imported when it is asked for."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
+
+    def __getitem__(self, name: str) -> Any:
+        return _imported(name)
+
+
+class LazyGroup(TyperGroup):
+    """A group that imports its commands one by one, and prints its help without them."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings | {"commands": Commands()})
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, or None if there is none of this name."""
+        return _imported(cmd_name) if cmd_name in _PLACES else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the lines of all commands into the help."""
+        listed: dict[str, Any] = {}
+        for name, (where, about) in _PLACES.items():
+            is_group = where.endswith(".app")  # the line of a group is cut on a narrow terminal, the others are not
+            listed[name] = TyperCommand(name, help=about, short_help=None if is_group else about)
+        TyperGroup(commands=listed).format_commands(ctx, formatter)
+
+
+app = typer.Typer(
+    name="tallystick",
+    cls=LazyGroup,
+    no_args_is_help=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        import tallystick
-
-        print(f"tallystick {tallystick.__version__}")
+        print(f"tallystick {__version__}")
         raise typer.Exit
 
 
@@ -87,7 +128,7 @@ def root(
 
 @cache
 def _parser() -> Any:
-    """All commands with their options: made once, for it takes a tenth of a second and one session may run many."""
+    """Return the parser of the command line. It keeps the commands that were imported: one session may run many."""
     return typer.main.get_command(app)
 
 

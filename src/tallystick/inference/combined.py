@@ -1,14 +1,12 @@
 """Better numbers from numbers that were paid for: averages by precision, consistent margins, posterior means.
 
-All of it is post-processing and free. By Gauss and Markov no unbiased linear estimate has a smaller variance than the
-weighted least squares used here (docs/theory/inference.md).
+All of it is post-processing and free. Weights are those of least squares (``linear``, docs/theory/inference.md).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.inference.interval import ASYMPTOTIC, FINITE, Interval
+from tallystick.inference.linear import half_width, least_squares
 from tallystick.inference.noise import Floats
 from tallystick.inference.released import Released
 from tallystick.inference.shares import NoisyBinomial, noise_then_sampling
@@ -53,7 +52,8 @@ class Combined:
         return Interval(low, high, confidence, about, "population", ASYMPTOTIC, limits=(0.0, 1.0))
 
     def _half(self, miss: float) -> float:
-        return float(max(one.noise.deviations(1.0 - miss) for one in self.parts) * self.deviation) + self.half_step
+        deviations = max(one.noise.deviations(1.0 - miss) for one in self.parts)
+        return float(half_width(deviations, (self.deviation,), self.half_step))
 
     @property
     def _size(self) -> int:
@@ -78,11 +78,8 @@ def combine(*answers: Released) -> Combined:
     if len({id(one) for one in answers}) < len(answers) or len(set(named)) < len(named):
         allowed = "independent releases of one quantity, each with noise of its own: not one of them twice"
         raise InvalidInput("answers", "one answer twice, or two cells of one release", allowed)
-    values, variances = np.array([one.value for one in answers]), _variances(answers)
-    found, covariance = least_squares(np.ones((len(answers), 1)), values, variances)
-    half_step = _half_step(np.full(len(answers), covariance[0, 0]) / variances, answers)
-    deviation = math.sqrt(covariance[0, 0])
-    return Combined(float(found[0]), deviation, answers, answers[0].about, answers[0].of, half_step)
+    one = _solve(np.ones((len(answers), 1)), answers)[0]
+    return replace(one, about=answers[0].about, of=answers[0].of)
 
 
 def consistent_table(
@@ -119,16 +116,23 @@ def consistent_table(
     design = np.zeros((len(wanted), ids.size))
     for line, (_, members) in enumerate(wanted):
         design[line, np.ravel(members)] = 1.0
-    answers = tuple(one for one, _ in wanted)
-    values, variances = np.array([one.value for one in answers]), _variances(answers)
-    found, covariance = least_squares(design, values, variances)
+    cells = iter(_solve(design, tuple(one for one, _ in wanted)))
+    better = []
+    for row in table:
+        better.append([replace(next(cells), about=cell.about) for cell in row])
+    return better
+
+
+def _solve(design: Floats, answers: tuple[Released, ...]) -> list[Combined]:
+    """Return the best estimate of each unknown; a row of ``design`` says which of them an answer adds up."""
+    values = np.array([one.value for one in answers])
+    variances = np.array([max(one.noise.deviation, 1e-150) ** 2 for one in answers])
+    steps = np.array([one.noise.step for one in answers])
+    estimates, covariance = least_squares(design, values, variances)
     weights = covariance @ design.T / variances
-
-    def cell(k: int, about: str) -> Combined:
-        deviation, half_step = math.sqrt(covariance[k, k]), _half_step(weights[k], answers)
-        return Combined(float(found[k]), deviation, answers, about, half_step=half_step)
-
-    return [[cell(k, table[i][j].about) for j, k in enumerate(row)] for i, row in enumerate(ids.tolist())]
+    deviations, half_steps = np.sqrt(np.diag(covariance)), np.max(np.abs(weights) * steps, axis=1) / 2.0
+    numbers = zip(estimates.tolist(), deviations.tolist(), half_steps.tolist(), strict=True)
+    return [Combined(value, deviation, answers, "", half_step=step) for value, deviation, step in numbers]
 
 
 def posterior_share(
@@ -174,19 +178,3 @@ def posterior_share(
 
     about = f"share of {answer.about}, believed under Beta({a:g}, {b:g})"
     return mean, Interval(end(miss / 2.0), end(1.0 - miss / 2.0), confidence, about, "population", FINITE)
-
-
-def least_squares(design: Floats, values: Floats, variances: Floats) -> tuple[Floats, Floats]:
-    """The best linear unbiased estimate and its covariance, for independent numbers of these variances."""
-    weights = 1.0 / variances
-    inverse = np.linalg.inv(design.T @ (weights[:, None] * design))
-    return np.asarray(inverse @ (design.T @ (weights * values))), np.asarray(inverse)
-
-
-def _variances(answers: Sequence[Released]) -> Floats:
-    return np.array([max(one.noise.deviation, 1e-150) ** 2 for one in answers])
-
-
-def _half_step(weights: Floats, answers: Sequence[Released]) -> float:
-    steps = np.array([one.noise.step for one in answers])
-    return float(np.max(np.abs(weights) * steps)) / 2.0

@@ -15,7 +15,7 @@ from tallystick.drawing import BLUE, INK
 from tallystick.errors import InvalidInput, Unavailable
 from tallystick.plots.canvas import sheet
 from tallystick.printing import one_of
-from tallystick.tables.release import Columns
+from tallystick.tables.output import Columns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

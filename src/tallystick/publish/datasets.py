@@ -241,7 +241,8 @@ def read_table(
 ) -> Table:
     """The table with its schema; ``unit`` None means each row. A CSV column with bounds is a number unless typed."""
     from tallystick.accounting.adjacency import Adjacency
-    from tallystick.tables.table import Private, each_row
+    from tallystick.tables.private import Private
+    from tallystick.tables.steps import each_row
 
     place = source if names_server(source) or "://" in source else str(Path(source).absolute())
     private = Private(place, adjacency=Adjacency(adjacency))

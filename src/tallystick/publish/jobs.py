@@ -109,7 +109,7 @@ def plan_facts(plan: Plan, account: Account, sizes: Sequence[int] = ()) -> dict[
     The error of a measure that depends on the size is for the first of them, 1,000 rows where none is given, and
     ``error_by_size`` has it for all.
     """
-    from tallystick.tables.plan import GROUP_SIZES
+    from tallystick.tables.reporting.plan import GROUP_SIZES
 
     price, left = price_of(plan, account), account.remaining
     return {
@@ -250,7 +250,7 @@ def check_plan_file(out: Path | None) -> None:
 
 
 def _about(out: Path) -> Path:
-    from tallystick.tables.release import beside
+    from tallystick.tables.output import beside
 
     return beside(out)
 

@@ -27,12 +27,13 @@ from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.fixed_point import LARGEST_BOUND, MOST_BINS
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.measures import count
-from tallystick.tables.parts import ColumnPart
+from tallystick.tables.parts import UNITS, ColumnPart
 from tallystick.tables.plan import make_plan
 from tallystick.tables.reader import open_engine
 from tallystick.tables.schema import UNSUPPORTED
 from tallystick.tables.sources import source_of
-from tallystick.tables.table import EACH_ROW, MOST_GROUPS, MOST_ROWS, UNITS, EachRow, Query
+from tallystick.tables.steps import EACH_ROW, EachRow
+from tallystick.tables.table import MOST_GROUPS, MOST_ROWS, Query
 
 if TYPE_CHECKING:
     from tallystick.tables.plan import Plan

@@ -35,7 +35,7 @@ from tallystick.tables import run
 from tallystick.tables.expressions import Expression, col, when
 from tallystick.tables.measures import sum as total
 from tallystick.tables.sources import request
-from tallystick.tables.table import EachRow
+from tallystick.tables.steps import EachRow
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

@@ -27,7 +27,7 @@ from tallystick.tables.answers import TreeQuantile
 from tallystick.tables.each_unit import GROUPS, MOST_ROWS
 from tallystick.tables.fixed_point import LARGEST_BOUND, bounds
 from tallystick.tables.measures import histogram, quantile
-from tallystick.tables.table import EachRow
+from tallystick.tables.steps import EachRow
 
 if TYPE_CHECKING:
     from tallystick.publish.datasets import Dataset

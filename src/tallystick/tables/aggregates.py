@@ -18,21 +18,21 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.inference import means
+from tallystick.inference.linear import tree_leaves
+from tallystick.inference.noise import Floats
 from tallystick.inference.released import Answer
 from tallystick.printing import plain as shown_number
 from tallystick.tables.answers import Cell, Spread, TreeQuantile
 from tallystick.tables.estimates import (
     Estimate,
-    Floats,
     Noisy,
-    consistent,
     plain,
     quantile_positions,
     ratio,
     shifted_total,
 )
 from tallystick.tables.fixed_point import FixedPoint, bounds, histogram_bins, quantile_bins
-from tallystick.tables.parts import Bins, Outside, Part, Present, Rows, Squares, Total, Tree, Units
+from tallystick.tables.parts import Bins, Outside, Part, Present, Rows, Squares, Total, Tree, Units, level_sizes
 from tallystick.tables.schema import Schema
 
 Numbers = Mapping[Part, Noisy]
@@ -64,6 +64,10 @@ class Measure(ABC):
     """Whether the size of the group must be assumed to predict the error."""
     moved_by_clamping: ClassVar[bool] = False
     """Whether a single value far beyond the bounds would move it; quantiles and bins stay where they are."""
+    counts: ClassVar[bool] = False
+    """True if its columns are numbers of rows or people. A reader sees their intervals cut at 0."""
+    by_rows: ClassVar[bool] = True
+    """True if the rows of a unit count, up to the cap; False if only the unit itself does."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -78,11 +82,6 @@ class Measure(ABC):
     @property
     def never_negative(self) -> bool:
         """Whether the true value is never negative, so that a negative release is due to noise only."""
-        return False
-
-    @property
-    def counts(self) -> bool:
-        """True if its columns are numbers of rows or people. A reader sees their intervals cut at 0."""
         return False
 
     @abstractmethod
@@ -111,11 +110,6 @@ class Measure(ABC):
         """What it is and what is done to its values, in words for a reader; known once ``bound``."""
         return self.kind.replace("_", " ")
 
-    @property
-    def by_rows(self) -> bool:
-        """Whether the rows of a unit count, up to the cap, or only the unit itself."""
-        return True
-
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
         """The same with bounds, and the type of its column checked."""
         return self
@@ -135,32 +129,16 @@ class Measure(ABC):
         return cls(**values)
 
 
-def measure_from_data(data: Any) -> Measure:
-    """The measure that ``to_data`` wrote; its numbers are checked, like any others, when it is asked of a table."""
-    from tallystick.tables import measures  # noqa: F401  (it sees to it that all are defined)
-
-    try:
-        values = dict(data)
-        return KINDS[values.pop("kind")].from_data(values)
-    except InvalidInput:
-        raise
-    except (KeyError, TypeError, ValueError) as problem:
-        raise InvalidInput("measure", type(problem).__name__, f"one of {', '.join(KINDS)}") from None
-
-
 @dataclass(frozen=True, slots=True)
 class Count(Measure):
     """Rows."""
 
     kind: ClassVar[str] = "count"
+    counts: ClassVar[bool] = True
     error_needs_size: ClassVar[bool] = False
 
     @property
     def never_negative(self) -> bool:
-        return True
-
-    @property
-    def counts(self) -> bool:
         return True
 
     @property
@@ -185,14 +163,11 @@ class CountUnits(Count):
     """Units with at least one row."""
 
     kind: ClassVar[str] = "count_units"
+    by_rows: ClassVar[bool] = False
 
     @property
     def said(self) -> str:
         return "number of units that have a row, each counted once in a group"
-
-    @property
-    def by_rows(self) -> bool:
-        return False
 
     def parts(self) -> tuple[Part, ...]:
         return (Units(),)
@@ -321,7 +296,7 @@ class Mean(ColumnMeasure):
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         low, high = self.limits
         estimate = ratio(numbers[self.total], numbers[self.present], high - low, confidence)
-        return (Estimate(low + estimate.value, low + estimate.lower, low + estimate.upper),)
+        return (estimate.map(lambda end: low + end),)
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         low, high = self.limits
@@ -367,7 +342,7 @@ class Variance(ColumnMeasure):
             square.value - mean.value**2, square.lower - mean.upper**2, square.upper - mean.lower**2
         ).clipped(0.0, reach**2 / 4.0)
         if self.root:
-            estimate = Estimate(np.sqrt(estimate.value), np.sqrt(estimate.lower), np.sqrt(estimate.upper))
+            estimate = estimate.map(np.sqrt)
         return (estimate,)
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
@@ -426,7 +401,8 @@ class Quantile(ColumnMeasure):
 
     def _leaves(self, nodes: Floats) -> Floats:
         cut = self.tree.bins
-        return consistent(nodes, cut.height)[:, : cut.count]
+        ends = np.cumsum(level_sizes(cut.height))[:-1]
+        return tree_leaves(np.split(nodes, ends, axis=1))[:, : cut.count]
 
     def _within(self, leaves: Floats, margin: float) -> Estimate:
         """The quantile of each group, and what a margin of rows leaves open."""
@@ -460,6 +436,7 @@ class Histogram(Measure):
     """Rows per bin of public edges; values outside the edges and missing ones are not counted."""
 
     kind: ClassVar[str] = "histogram"
+    counts: ClassVar[bool] = True
     error_needs_size: ClassVar[bool] = False
     column: str
     edges: tuple[float, ...]
@@ -475,10 +452,6 @@ class Histogram(Measure):
 
     @property
     def never_negative(self) -> bool:
-        return True
-
-    @property
-    def counts(self) -> bool:
         return True
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
@@ -500,7 +473,7 @@ class Histogram(Measure):
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         noisy = numbers[self.parts()[0]]
         half = noisy.half_width(1.0 - confidence)
-        return tuple(Estimate(column, column - half, column + half).whole() for column in noisy.table.T)
+        return tuple(Estimate.around(column, half).whole() for column in noisy.table.T)
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         return numbers[self.parts()[0]].half_width(1.0 - confidence)

@@ -9,10 +9,12 @@ first power, of ``reference * levels^(1/2)``, or ``reference * levels``. Only pu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Protects
@@ -25,15 +27,13 @@ from tallystick.numerics.search import first_where
 from tallystick.printing import down, up
 from tallystick.rounding import fraction_down
 from tallystick.tables.estimates import Noisy
-from tallystick.tables.expressions import constants_of
 from tallystick.tables.keyset import PrivateKeys
-from tallystick.tables.parts import OfTable, Outside, Part, RowsOver, UnitsOver
-from tallystick.tables.seen import RowsCounted, UnitsSeen
-from tallystick.tables.table import UNITS, Query, Table
+from tallystick.tables.parts import UNITS, Part, RowsOver
+from tallystick.tables.reporting.limits import removed_parts
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
-    from tallystick.tables.aggregates import Measure
+    from tallystick.tables.table import Query
 
 LARGEST_SCALE = 2.0**48
 LEAST_SEEN, MOST_SEEN = 10, 1 << 30
@@ -76,38 +76,6 @@ def shares(query: Query, law: type[NoiseLaw], budget: Mapping[str, Any]) -> dict
         total = sum(raw.values(), Fraction(0))
         found |= {part: whole * value / total for part, value in raw.items()}
     return found
-
-
-def removed_parts(query: Query, seen_to: int, totals: bool) -> tuple[OfTable, ...]:
-    """What may be left out, by what is public alone: units over each cap, rows, and values beyond each bound.
-
-    With ``totals`` also of how many: units in all, and rows that count.
-    """
-    groups, rows = query.can_leave_out
-    over: list[OfTable] = [UnitsOver(query.caps.max_groups, groups=True)] if groups else []
-    over += [UnitsOver(query.caps.max_rows, groups=False), RowsOver(seen_to)] if rows else []
-    outside = outside_parts(query)
-    of_units: list[OfTable] = [UnitsSeen()] if over and totals else []
-    of_rows: list[OfTable] = [RowsCounted()] if (rows or outside) and totals else []
-    return tuple(dict.fromkeys([*over, *outside, *of_units, *of_rows]))
-
-
-def outside_parts(query: Query, measures: Iterable[Measure] | None = None) -> list[Outside]:
-    """The counts of values beyond the bounds of measures, where there can be any: not of a choice among constants."""
-    asked = [one for _, one in query.measures] if measures is None else measures
-    found = [one.outside for one in asked if one.outside is not None]
-    return [part for part in found if not _inside(query.table, part)]
-
-
-def _inside(table: Table, part: Outside) -> bool:
-    """Whether the column was derived as one of a few constants, all of them inside the bounds."""
-    for step in reversed(table.steps):
-        if step.kind == "derive" and step.name == part.column and step.expression is not None:
-            values = constants_of(step.expression)
-            return values is not None and all(part.lower <= value <= part.upper for value in values)
-        if step.kind not in ("derive", "filter"):
-            break  # a name may mean something else before it
-    return False
 
 
 def with_removed(query: Query, budget: dict[str, Any]) -> Query:
@@ -307,17 +275,22 @@ def _near_rho(epsilon: float, delta: float) -> float:
 
 
 def _largest(fits: Callable[[float], bool], start: float) -> float:
-    """The largest rho that fits, to a thousandth, certified at the value returned."""
+    """Return the largest rho that fits, to a thousandth, certified at the value returned."""
     low = start
     while not fits(low):
         low /= 2.0
     high = low * 1.25
     while fits(high):
         low, high = high, high * 1.25
-    while high / low > 1.001:
+    return _narrow(low, high, 1.001, fits)[0]
+
+
+def _narrow(low: float, high: float, ratio: float, is_below: Callable[[float], bool]) -> tuple[float, float]:
+    """Return the ends of a search between two numbers, at most this ratio apart."""
+    while high / low > ratio:
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+        low, high = (middle, high) if is_below(middle) else (low, middle)
+    return low, high
 
 
 def _by_error(query: Query, budget: dict[str, Any], protects: Protects) -> PricedQuery:
@@ -332,19 +305,17 @@ def _by_error(query: Query, budget: dict[str, Any], protects: Protects) -> Price
         if names[name].error_needs_size:
             raise InvalidInput("error", name, "a count, sum or histogram: other errors depend on the size of the group")
 
-    def meets(rho: float) -> bool:
+    def misses(rho: float) -> bool:
         noises = allocated(query, DiscreteGaussian, Fraction(rho), budget)
         halves = errors(query, noises, confidence, 1000.0)
-        return all(halves[name] <= half for name, half in wishes.items())
+        return not all(halves[name] <= half for name, half in wishes.items())
 
     low, high = 1e-12, 1e-12
-    while not meets(high):
+    while misses(high):
         low, high = high, high * 4.0
         if high > 1e4:
             raise InvalidInput("error", wanted, "an error that a rho below 10000 can reach")
-    while high / low > 1.0001:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if meets(middle) else (middle, high)
+    high = _narrow(low, high, 1.0001, misses)[1]
     # three more digits than anyone will read, rounded up: a little more exact than asked
     digits = 5 - math.floor(math.log10(high))
     rho = math.ceil(high * 10**digits) / 10**digits
@@ -357,8 +328,6 @@ KEPT = ("delta", "weights", "caps_share", "caps_seen_to", "caps_totals")
 
 def errors(query: Query, noises: tuple[PartNoise, ...], confidence: float, group_size: float) -> dict[str, float]:
     """Predicted half-widths by measure."""
-    import numpy as np
-
     nothing = np.zeros((0, 1), dtype=np.int64)
     numbers = {noise.part: Noisy(nothing, noise.law, noise.part.scale) for noise in noises}
     return {name: measure.error(numbers, confidence, group_size) for name, measure in query.measures}

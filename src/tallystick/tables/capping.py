@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tallystick.tables.dialects import Tree, Words, both, case, compare, fresh, name, table, whole
-from tallystick.tables.seen import SIGN, UNIT
 
+UNIT, ROWS, SIGN = "_unit", "_rows", "_sign"
+"""Columns of the cells: whose they are, how many rows they have, and 1, or -1 where they are taken away again."""
 SLOPE, SHIFT, POINT, PLACE, CUT, OUT = "_a", "_b", "_x", "_place", "_cut", "_out"
 NAMED, LISTED = "_named", "_listed"
 """A list of units or groups, and the column of their places in it."""

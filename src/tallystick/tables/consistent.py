@@ -11,18 +11,19 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
+from tallystick.inference.linear import half_width, nonnegative, whole
 from tallystick.tables.keyset import PrivateKeys
-from tallystick.tables.over_cap import CellsOver
+from tallystick.tables.output import Columns
 from tallystick.tables.parts import Total, Units
-from tallystick.tables.release import Columns, Release
+from tallystick.tables.reporting.rows import CellsOver
 from tallystick.tables.units_with import UnitsWith
 
 if TYPE_CHECKING:
-    from tallystick.tables.estimates import Floats, Noisy
+    from tallystick.inference.noise import Floats
+    from tallystick.tables.estimates import Noisy
+    from tallystick.tables.release import Release
 
 OF_UNITS = (Units, UnitsWith, CellsOver)
 """Numbers of units: not those of a sum of groups."""
@@ -68,7 +69,8 @@ class Consistent(Columns):
         if len(cells) == 1:
             half = self.noisy.half_width(1.0 - self.confidence)
         else:
-            half = self.noisy.law.deviations(self.confidence) * self.noisy.deviation * math.sqrt(len(cells))
+            errors = (self.noisy.deviation * math.sqrt(len(cells)),)
+            half = half_width(self.noisy.law.deviations(self.confidence), errors)
         low, high = max(0.0, min(before - half, value)), max(before + half, value)
         return (int(value), math.floor(low), math.ceil(high)) if value.is_integer() else (value, low, high)
 
@@ -105,35 +107,5 @@ def consistent(release: Release, field: str, confidence: float) -> Consistent:
     part, place = adding[field]
     noisy = release.numbers[part]
     near = nonnegative(noisy.table[:, place])
-    settled = near if isinstance(part, Total) else rounded(near)
+    settled = near if isinstance(part, Total) else whole(near)
     return Consistent(release, field, settled, noisy, place, check.inside("confidence", confidence))
-
-
-def nonnegative(values: Floats) -> Floats:
-    """The nearest numbers that are not negative and have the same sum (0 where that is negative).
-
-    Kuhn and Tucker: x_i = max(0, y_i - t), with t such that the sum is right.
-
-    >>> nonnegative(np.array([5.0, 3.0, -2.0])).tolist()
-    [4.0, 2.0, 0.0]
-    """
-    total = float(values.sum())
-    if total <= 0.0:
-        return np.zeros_like(values)
-    falling = np.sort(values)[::-1]
-    # with the k largest kept, t = (their sum - total) / k; the right k is the last whose smallest stays positive
-    levels = (np.cumsum(falling) - total) / np.arange(1, len(values) + 1)
-    kept = int(np.flatnonzero(falling > levels)[-1])
-    return np.asarray(np.maximum(0.0, values - levels[kept]))
-
-
-def rounded(values: Floats) -> Floats:
-    """Whole numbers whose sum is that of the values, rounded: the largest fractions are rounded up.
-
-    >>> rounded(np.array([1.6, 1.6, 0.8])).tolist()
-    [2.0, 1.0, 1.0]
-    """
-    whole = np.floor(values)
-    more = round(float(values.sum()) - float(whole.sum()))
-    whole[np.argsort(whole - values, kind="stable")[:more]] += 1.0
-    return whole

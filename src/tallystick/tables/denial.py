@@ -17,7 +17,7 @@ SIZES: Final = (100, 1_000)
 
 if TYPE_CHECKING:
     from tallystick.ledger.filters import Amount
-    from tallystick.tables.plan import Plan
+    from tallystick.tables.table import Plan
 
 
 def with_plans(plan: Plan, problem: BudgetExceeded) -> BudgetExceeded:
@@ -49,14 +49,12 @@ def _word(plan: Plan) -> str | None:
 
 def _larger_error(plan: Plan, left: Fraction) -> str | None:
     """The same table on what is left."""
-    from tallystick.tables.plan import make_plan
-
     word = _word(plan)
     if word is None or left <= 0 or word != plan.noises[0].law.currency:
         return None
     amount = down_to_three(float(left))
     try:
-        smaller = make_plan(plan.query, {**plan.budget, word: amount})
+        smaller = plan.reprice({word: amount})
     except TallystickError:
         return None
     name, measure = plan.query.measures[0]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallystick.ledger.epsilon_alone import counts_epsilon, two_costs
-from tallystick.ledger.pay import charged_delta
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.filters import Amount
-    from tallystick.tables.plan import Plan
+    from tallystick.tables.table import Plan
 
 
 def require_stated(plan: Plan, account: Account) -> None:
@@ -18,16 +17,13 @@ def require_stated(plan: Plan, account: Account) -> None:
 
     Call it for a new request alone: a stored answer is returned whatever its price was called.
     """
-    from tallystick.tables.plan import make_plan
-
     is_alone = "epsilon" in plan.budget and "delta" not in plan.budget
     if plan.pure or not is_alone or counts_epsilon(account):
         return
 
     def price_at(delta: float) -> Amount:
-        other = make_plan(plan.query, {**plan.budget, "delta": delta}, account=account)
-        return account.price(other.privacy, delta=charged_delta(account, delta))
+        return plan.reprice({"delta": delta}, account).price(account)
 
-    pure = account.price(plan.privacy, delta=charged_delta(account, plan.delta))
+    pure = plan.price(account)
     delta = account.quoted_delta(plan.delta or 0.0)
     raise two_costs(account, float(plan.budget["epsilon"]), delta, pure, price_at)

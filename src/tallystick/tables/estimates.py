@@ -1,31 +1,26 @@
 """Values with intervals from noisy integers. Everything here is post-processing and costs nothing.
 
 Quantiles are read from a noisy binary tree of counts along a line, which has levels of 2, 4, ..., 2^h nodes, all with
-the same noise. Least squares makes parents equal the sum of their children (Hay, Rastogi, Miklau and Suciu 2010); by
-Gauss and Markov no unbiased estimate of a prefix count has a smaller variance, in particular not the sum of at most h
-nodes, so h times the variance of a node bounds it.
+the same noise. The leaves are those of least squares (``inference.linear.tree_leaves``). No unbiased estimate of a
+prefix count has a smaller variance, in particular not the sum of at most h nodes, so h times the variance of a node
+bounds it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick.inference.noise import Noise, Quotient
+from tallystick.inference.linear import half_width
+from tallystick.inference.noise import Floats, Noise, Quotient
 from tallystick.inference.suppressed import kept_values
 from tallystick.mechanisms.noise.law import NoiseLaw
-from tallystick.tables.parts import Integers, level_sizes
-
-Floats = NDArray[np.float64]
-
-INTERVALS = (
-    "95 % noise interval for the capped and clamped table's own value (privacy noise only; not the caps' bias, and not "
-    "sampling: it is no population interval)"
-)
-"""What every interval of a table is about; whatever shows one shows this too."""
+from tallystick.tables.parts import Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +63,25 @@ class Estimate:
     lower: Floats
     upper: Floats
 
+    @classmethod
+    def around(cls, value: Floats, half: float) -> Estimate:
+        """Return values with intervals of one half-width."""
+        return cls(value, value - half, value + half)
+
+    def map(self, function: Callable[[Floats], Any]) -> Estimate:
+        """Return the estimate of an increasing function of the number."""
+        return Estimate(function(self.value), function(self.lower), function(self.upper))
+
+    def first(self) -> tuple[float, float, float]:
+        """Return value and interval of the first group."""
+        return float(self.value[0]), float(self.lower[0]), float(self.upper[0])
+
     def clipped(self, low: float, high: float) -> Estimate:
         """The same, pulled into a public range; where nothing of the interval lies in it, all of the range is open."""
-        value, lower, upper = (np.clip(a, low, high) for a in (self.value, self.lower, self.upper))
+        inside = self.map(lambda end: np.clip(end, low, high))
         # only noise can put the whole interval beyond what is possible: one end alone would read as certainty
         outside = (self.upper <= low) | (self.lower >= high)
-        return Estimate(value, np.where(outside, low, lower), np.where(outside, high, upper))
+        return Estimate(inside.value, np.where(outside, low, inside.lower), np.where(outside, high, inside.upper))
 
     def whole(self) -> Estimate:
         """The same for people, of numbers that are whole in the data: the interval is rounded outward."""
@@ -84,8 +92,7 @@ def plain(noisy: Noisy, confidence: float) -> Estimate:
     """One noisy number and its own interval; where only large ones are shown, that of the law given that."""
     if noisy.shown_from is not None:
         return _survivors(noisy, noisy.shown_from, 1.0 - confidence)
-    half = noisy.half_width(1.0 - confidence)
-    return Estimate(noisy.column, noisy.column - half, noisy.column + half)
+    return Estimate.around(noisy.column, noisy.half_width(1.0 - confidence))
 
 
 def cut_at_zero(value: float, lower: float, upper: float) -> tuple[float, float]:
@@ -112,9 +119,8 @@ def _survivors(noisy: Noisy, shown_from: int, miss: float) -> Estimate:
 def shifted_total(total: Noisy, present: Noisy, lower: float, confidence: float) -> Estimate:
     """Total of shifted values plus lower bound times the noisy count (the exact count would leak)."""
     value = total.column + lower * present.column
-    spread = math.hypot(total.deviation, lower * present.deviation)
-    half = total.law.deviations(confidence) * spread + 0.5 * (total.scale + abs(lower) * present.scale)
-    return Estimate(value, value - half, value + half)
+    errors, steps = (total.deviation, lower * present.deviation), 0.5 * (total.scale + abs(lower) * present.scale)
+    return Estimate.around(value, half_width(total.law.deviations(confidence), errors, steps))
 
 
 def ratio(top: Noisy, bottom: Noisy, most: float, confidence: float) -> Estimate:
@@ -129,30 +135,6 @@ def ratio(top: Noisy, bottom: Noisy, most: float, confidence: float) -> Estimate
     size = np.where(known, bottom.column, 1.0)
     value = np.where(known, np.clip(top.column / size, 0.0, most), np.nan)
     return Estimate(value, lower, upper)
-
-
-def consistent(nodes: Floats, height: int) -> Floats:
-    """Least-squares leaf counts from noisy levels of equal variance.
-
-    >>> consistent(np.array([[3.0, 3.0, 1.0, 2.0, 3.0, 0.0]]), 2).tolist()
-    [[1.0, 2.0, 3.0, 0.0]]
-    """
-    sizes = level_sizes(height)
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    levels = [nodes[:, starts[i] : starts[i + 1]] for i in range(height)]
-    # Upwards: the best estimate of a node from itself and its subtree; k levels below and with it.
-    best = [levels[-1]]
-    for i in range(height - 2, -1, -1):
-        k = height - i
-        children = best[0][:, 0::2] + best[0][:, 1::2]
-        own = (2.0**k - 2.0 ** (k - 1)) / (2.0**k - 1.0)
-        best.insert(0, own * levels[i] + (1.0 - own) * children)
-    # Downwards: what the parent knows better is shared by its two children. There is no noisy root above level 0.
-    settled = best[0]
-    for i in range(1, height):
-        gap = settled - (best[i][:, 0::2] + best[i][:, 1::2])
-        settled = best[i] + np.repeat(gap, 2, axis=1) / 2.0
-    return settled
 
 
 def quantile_positions(leaves: Floats, p: float, margin: float) -> tuple[NDArray[np.int64], Integers, Integers]:

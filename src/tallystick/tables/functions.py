@@ -1,4 +1,4 @@
-"""The SQL of row functions beyond comparison and arithmetic: casts, dates, text, rounding. All of them are total.
+"""The SQL of row expressions: columns, constants, comparison, arithmetic, casts, dates, text, rounding. All are total.
 
 Engines disagree on what casts, rounding and letters mean, and raise where a value does not fit. So each function is
 made of the few things they agree on, guarded by a CASE that lets nothing through that could fail.
@@ -14,6 +14,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from tallystick.tables.dialects import (
+    HUGE,
     Tree,
     Words,
     alike,
@@ -24,10 +25,13 @@ from tallystick.tables.dialects import (
     constant,
     fresh,
     missing,
+    name,
+    place,
     whole,
     wide,
 )
-from tallystick.tables.expressions import LONGEST_MADE, Call, Literal
+from tallystick.tables.expressions import LONGEST_MADE, Call, Column, Expression, Literal, Missing
+from tallystick.tables.schema import Schema
 
 _LONGEST_SPAN: Final = (datetime.date.max - datetime.date.min).days
 _ALL_WHOLE: Final = 2.0**53
@@ -45,6 +49,42 @@ _DAYS: Final = (
 _DATE: Final = f"[ ]*(?:{_YEAR}-(?:{_DAYS})|{_LEAP}-02-29)[ ]*"
 
 
+def row_value(expression: Expression, schema: Schema, words: Words, of: str) -> Tree:
+    """A row expression as SQL; ``of`` is the alias of the rows."""
+    if isinstance(expression, Column):
+        return name(place(schema, expression.name), of)
+    if isinstance(expression, Literal):
+        return constant(expression.value, words)
+    if isinstance(expression, Missing):
+        return words.cast(exp.Null(), expression.kind)
+    assert isinstance(expression, Call)
+    kinds = [argument.type_in(schema) for argument in expression.arguments]
+    values = [row_value(argument, schema, words, of) for argument in expression.arguments]
+    return called(expression, words, values, kinds)
+
+
+def nested(expression: Expression) -> list[Call]:
+    """The innermost calls that their surroundings would write down several times.
+
+    Given columns of their own first, they are written once: SQL stays about as long as the expression.
+    """
+    if not isinstance(expression, Call):
+        return []
+    inside = [call for argument in expression.arguments for call in nested(argument)]
+    if inside or expression.name in _ONCE:
+        return inside
+    return [argument for argument in expression.arguments if isinstance(argument, Call)]
+
+
+def exchanged(expression: Expression, columns: dict[int, Column]) -> Expression:
+    """The expression with calls (by identity) replaced by columns."""
+    if id(expression) in columns:
+        return columns[id(expression)]
+    if not isinstance(expression, Call):
+        return expression
+    return Call(expression.name, tuple(exchanged(argument, columns) for argument in expression.arguments))
+
+
 def called(call: Call, words: Words, values: list[Tree], kinds: list[str]) -> Tree:
     """A call as SQL; ``values`` are its arguments in SQL, ``kinds`` their types."""
     public = [argument.value if isinstance(argument, Literal) else None for argument in call.arguments[1:]]
@@ -54,6 +94,62 @@ def called(call: Call, words: Words, values: list[Tree], kinds: list[str]) -> Tr
     else:
         made = _OF_VALUES[call.name](words, values, kinds)
     return made
+
+
+def _operand(words: Words, value: Tree, kind: str) -> Tree:
+    """A number that arithmetic cannot overflow with."""
+    number = words.number(value, kind)
+    absolute = exp.Anonymous(this="ABS", expressions=[fresh(number)])
+    return case(
+        [
+            (compare(exp.GT, number, words.double(HUGE)), words.double(HUGE)),
+            (compare(exp.LT, number, words.double(-HUGE)), words.double(-HUGE)),
+            (compare(exp.LT, absolute, words.double(1 / HUGE)), words.double(0.0)),
+        ],
+        number,
+    )
+
+
+def _arithmetic(kind: type[exp.Binary]) -> Any:
+    def made(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+        left, right = (_operand(words, value, k) for value, k in zip(values, kinds, strict=True))
+        if kind is exp.Div:
+            zero = compare(exp.EQ, right, words.double(0.0))
+            return case([(zero, exp.Null())], compare(kind, left, right))
+        return compare(kind, left, right)
+
+    return made
+
+
+def _compared(kind: type[exp.Binary]) -> Any:
+    return lambda words, values, kinds: compare(kind, *alike(words, values, kinds))
+
+
+def _logic(kind: type[exp.Binary]) -> Any:
+    return lambda words, values, kinds: compare(kind, values[0], values[1])
+
+
+def _in(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+    value, *chosen = alike(words, values, kinds)
+    return exp.Paren(this=exp.In(this=value, expressions=chosen))
+
+
+def _cut(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+    number, *edges = (words.number(value, kind) for value, kind in zip(values, kinds, strict=True))
+    steps = [(compare(exp.LT, number, edge), whole(i)) for i, edge in enumerate(edges)]
+    return words.cast(case([(missing(number), exp.Null()), *steps], whole(len(edges))), "integer")
+
+
+def _part(unit: str) -> Any:
+    def made(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+        return words.cast(exp.Extract(this=exp.var(unit), expression=values[0]), "integer")
+
+    return made
+
+
+def _when(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+    then, *otherwise = choices(words, values[1:], kinds[1:])
+    return case([(values[0], then)], otherwise[0] if otherwise else exp.Null())
 
 
 def _function(name: str, *arguments: Tree) -> Tree:
@@ -189,8 +285,8 @@ def _add_months(words: Words, value: Tree, own: str, months: int) -> Tree:
 
 
 def _trim(words: Words, value: Tree, own: str, side: str) -> Tree:
-    for name, where in (("LTRIM", "start"), ("RTRIM", "end")):
-        value = words.trimmed(value, name) if side in (where, "both") else value
+    for function, where in (("LTRIM", "start"), ("RTRIM", "end")):
+        value = words.trimmed(value, function) if side in (where, "both") else value
     return value
 
 
@@ -235,6 +331,24 @@ _OF_CONSTANTS: Final[dict[str, Any]] = {
     "ilike": _ilike,
 }
 _OF_VALUES: Final[dict[str, Any]] = {
+    "+": _arithmetic(exp.Add),
+    "-": _arithmetic(exp.Sub),
+    "*": _arithmetic(exp.Mul),
+    "/": _arithmetic(exp.Div),
+    "<": _compared(exp.LT),
+    "<=": _compared(exp.LTE),
+    ">": _compared(exp.GT),
+    ">=": _compared(exp.GTE),
+    "==": _compared(exp.EQ),
+    "!=": _compared(exp.NEQ),
+    "and": _logic(exp.And),
+    "or": _logic(exp.Or),
+    "not": lambda words, values, kinds: exp.Paren(this=exp.Not(this=values[0])),
+    "missing": lambda words, values, kinds: missing(values[0]),
+    "in": _in,
+    "cut": _cut,
+    **{unit: _part(unit.upper()) for unit in ("year", "month", "day", "quarter")},
+    "when": _when,
     "abs": _absolute,
     "floor": _to_whole(_floor),
     "ceil": _to_whole(_ceil),
@@ -252,3 +366,10 @@ _OF_VALUES: Final[dict[str, Any]] = {
     "length": lambda words, values, kinds: words.cast(_function("LENGTH", values[0]), "integer"),
     "concat": _concat,
 }
+
+_ONCE: Final = (
+    "<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "missing", "in", "year", "month", "day", "quarter",
+    "when", "lower", "upper", "length", "trim", "substr", "like", "ilike", "days_since", "date_trunc", "coalesce",
+    "least", "greatest",
+)  # fmt: skip
+"""Calls that write each argument down once; all others repeat some."""

@@ -17,6 +17,7 @@ from tallystick.errors import InvalidInput
 from tallystick.tables.files import OpenFile
 from tallystick.tables.schema import Schema, constant, day, type_of_constant
 from tallystick.tables.scratch import Scratch
+from tallystick.tables.sources import pattern_of
 
 MOST_KEYS = 5_000_000
 _FITTING = {"number": ("number", "integer")}
@@ -233,9 +234,7 @@ def read_public(file: OpenFile) -> PublicTable:
 
 def _read_parquet(file: OpenFile) -> PublicTable:
     """The rows of a public Parquet file, which DuckDB reads from a private copy."""
-    import duckdb
-
-    from tallystick.tables.sources import pattern_of
+    import duckdb  # start-up: it takes a quarter of a second of CPU to load
 
     try:
         with file, contextlib.closing(Scratch()) as folder, duckdb.connect(":memory:") as connection:

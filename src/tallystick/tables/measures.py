@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from inspect import signature
+from typing import Any
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
 from tallystick.printing import one_of
 from tallystick.tables.aggregates import (
+    KINDS,
     WORDS,
     Count,
     CountUnits,
@@ -22,7 +24,7 @@ from tallystick.tables.aggregates import (
     word,
 )
 from tallystick.tables.fixed_point import bounds, histogram_bins
-from tallystick.tables.over_cap import RowsOverCap, UnitsOverCap
+from tallystick.tables.reporting.rows import RowsOverCap, UnitsOverCap
 from tallystick.tables.schema import column_name
 from tallystick.tables.units_with import CountUnitsWith
 
@@ -144,6 +146,17 @@ def histogram(column: str, edges: Sequence[float]) -> Measure:
     ('age[0,18)', 'age[18,65)', 'age[65,110]')
     """
     return Histogram(column_name(column), histogram_bins(edges).edges)
+
+
+def measure_from_data(data: Any) -> Measure:
+    """The measure that ``to_data`` wrote; its numbers are checked, like any others, when it is asked of a table."""
+    try:
+        values = dict(data)
+        return KINDS[values.pop("kind")].from_data(values)
+    except InvalidInput:
+        raise
+    except (KeyError, TypeError, ValueError) as problem:
+        raise InvalidInput("measure", type(problem).__name__, f"one of {', '.join(KINDS)}") from None
 
 
 def _column(column: str, lower: float | None, upper: float | None) -> tuple[str, float | None, float | None]:

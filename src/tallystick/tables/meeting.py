@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import Refused
 from tallystick.tables.sources import Source, beside, identity
 
 if TYPE_CHECKING:
@@ -32,12 +32,8 @@ def meeting(table: Table, step: LocalStep) -> tuple[Table, LocalStep]:
     return table, step.with_other(lambda _: other)
 
 
-def related(table: Table, other: Any) -> tuple[Table, Table]:
+def related(table: Table, other: Table) -> tuple[Table, Table]:
     """Both tables of one source, if they are about the same units by all that is public; refused otherwise."""
-    from tallystick.tables.table import Table
-
-    if not isinstance(other, Table):
-        raise InvalidInput("other", type(other).__name__, "a private table of the same source")
     mine, theirs = table.unit, other.unit
     if not isinstance(mine, str) or not isinstance(theirs, str):
         raise Refused("where single rows are protected no two rows have the same unit, so tables cannot meet on it")

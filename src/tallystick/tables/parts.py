@@ -24,6 +24,9 @@ from tallystick.tables.dialects import SATURATED_CELL, Words, case, compare, fre
 from tallystick.tables.fixed_point import STEP_BITS, Binning, FixedPoint
 
 Integers = NDArray[np.int64]
+MOST_NUMBERS = 2_000_000
+"""A release has at most this many noisy numbers; they are kept in the ledger."""
+
 WEIGHT_BITS = 16
 """Numbers of capped rows are counted in steps of up to 2^-16, rounded down: a cell of 2^36 rows still fits."""
 
@@ -152,6 +155,9 @@ class Units(Part):
 
     def counted(self, value: Integers, rows: Integers, most: int) -> Integers:
         return np.ones_like(rows)
+
+
+UNITS = Units()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from tallystick.tables.capping import OUT, Capping
+from tallystick.tables.capping import OUT, ROWS, SIGN, UNIT, Capping
 from tallystick.tables.dialects import (
     LONGEST_TEXT,
     SATURATED_TOTAL,
@@ -25,25 +26,26 @@ from tallystick.tables.dialects import (
     Words,
     case,
     compare,
-    exchanged,
     fresh,
     missing,
     name,
-    nested,
     place,
-    row_value,
     table,
     whole,
     wide,
 )
 from tallystick.tables.expressions import LONGEST_MADE, Column, Expression, columns_of
+from tallystick.tables.functions import exchanged, nested, row_value
 from tallystick.tables.keyset import PublicTable, Upload
 from tallystick.tables.local import LocalStep, Side
 from tallystick.tables.parts import WEIGHT_BITS, Added, Binned, ColumnPart, OfTable, Outside, Part, RowsOver, UnitsOver
+from tallystick.tables.reporting.totals import Seen
 from tallystick.tables.schema import UNSUPPORTED, Schema
-from tallystick.tables.seen import ROWS, SIGN, UNIT, Seen
 from tallystick.tables.sorted_cells import BITS, WEIGHT_OF_TEXT
-from tallystick.tables.table import EachRow, Query, Step, Table
+from tallystick.tables.steps import EachRow, Step
+
+if TYPE_CHECKING:
+    from tallystick.tables.table import Query, Table
 
 BIN, KEY, ADDED = "_bin", "_key", "_added"
 STORED, TAKEN, HERE = "_stored", "_taken", "_here"

@@ -58,6 +58,7 @@ class Reader:
     @cached_property
     def engine(self) -> Engine:
         """The engine on what was opened, made when it is first needed."""
+        # by name: engines are above this file, and each needs a package of its own
         module = importlib.import_module(f"tallystick.tables.engines.{_ENGINES.get(self.source.kind, 'duckdb')}")
         with quiet("opening the source"):
             made: Engine = module.connect(self)

@@ -13,12 +13,14 @@ import numpy as np
 
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused, TallystickError, Unavailable
 from tallystick.ledger.chain import SourceId
+from tallystick.ledger.pay import charged_delta, find_answer, pay, rehearse, stored_answer
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
+from tallystick.tables.denial import with_plans
 from tallystick.tables.dialects import SATURATED_TOTAL
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.identity import Recognised, recognise
 from tallystick.tables.keyset import PublicTable
-from tallystick.tables.parts import Binned, Integers, OfTable, Part
+from tallystick.tables.parts import MOST_NUMBERS, UNITS, Binned, Integers, OfTable, Part
 from tallystick.tables.program import HERE, TAKEN, Program, Sorting, compiled, share_of, taken, uploads, views
 from tallystick.tables.reader import Reader, open_engine, quiet
 from tallystick.tables.release import Release, answer_of
@@ -33,7 +35,7 @@ from tallystick.tables.sources import (
     request,
     room_for_arrays,
 )
-from tallystick.tables.table import MOST_NUMBERS, UNITS, EachRow, Query, Table
+from tallystick.tables.steps import EachRow
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.pay import Receipt
     from tallystick.ledger.registry import Registered
     from tallystick.tables.engines.base import Engine, SortingEngine
-    from tallystick.tables.plan import Plan
+    from tallystick.tables.table import Plan, Query, Table
 
 Progress = Callable[[str], None] | None
 CELLS, TOTALS, REMOVED = "cells", "totals", "caps and bounds"
@@ -199,9 +201,6 @@ def release(
     names: Names = NO_NAMES,
 ) -> Release:
     """Pay for a plan and run it; see ``Plan.release``."""
-    from tallystick.ledger.pay import charged_delta, pay, stored_answer
-    from tallystick.tables.denial import with_plans
-
     delta = charged_delta(account, plan.delta)
     asked = Asked.of(plan, account, dataset, names)
     try:
@@ -221,9 +220,6 @@ def rehearsed(
     plan: Plan, account: Account, *, why: str, key: str | None, dataset: str | None, names: Names = NO_NAMES
 ) -> Receipt | None:
     """Raise what ``release`` would before it charges; the receipt where the key has its answer. No row is read."""
-    from tallystick.ledger.pay import charged_delta, rehearse, stored_answer
-    from tallystick.tables.denial import with_plans
-
     delta = charged_delta(account, plan.delta)
     asked = Asked.of(plan, account, dataset, names)
     try:
@@ -242,8 +238,6 @@ def answered_before(
     plan: Plan, account: Account, *, key: str, dataset: str | None, names: Names = NO_NAMES
 ) -> Receipt | None:
     """The receipt where the record has this plan's answer under this key; no data is opened, nothing is charged."""
-    from tallystick.ledger.pay import charged_delta, find_answer
-
     asked = Asked.of(plan, account, dataset, names)
     try:
         paid = find_answer(asked, account, key=key, delta=charged_delta(account, plan.delta))
@@ -278,9 +272,7 @@ def _check_least(plan: Plan, account: Account, known: Recognised) -> None:
     """Data that are registered under several names cost at least the largest of their least prices."""
     if len(known.names) < 2:
         return
-    from tallystick.ledger.pay import charged_delta
-
-    price = account.price(plan.privacy, delta=charged_delta(account, plan.delta))
+    price = plan.price(account)
     datasets = account.ledger.datasets()
     for name in known.names:
         least = datasets[name].least_price
@@ -290,10 +282,7 @@ def _check_least(plan: Plan, account: Account, known: Recognised) -> None:
 
 def _check_payer(plan: Plan, account: Account, source: SourceId) -> None:
     """The owner of a second table must be who pays, and its data open: what a plan tells of them is in its price."""
-    from tallystick.ledger.pay import charged_delta
-
-    price = account.price(plan.privacy, delta=charged_delta(account, plan.delta))
-    account.admit(price, source=source)
+    account.admit(plan.price(account), source=source)
 
 
 def as_registered(table: Table, fixed: Mapping[str, str | None] | None) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick.tables.capping import LISTED, NAMED
+from tallystick.tables.capping import LISTED, NAMED, UNIT
 from tallystick.tables.dialects import SATURATED_TOTAL
 from tallystick.tables.parts import (
     WEIGHT_BITS,
@@ -27,7 +27,7 @@ from tallystick.tables.parts import (
     RowsOver,
     UnitsOver,
 )
-from tallystick.tables.seen import UNIT, RowsCounted, UnitsSeen
+from tallystick.tables.reporting.totals import RowsCounted, UnitsSeen
 from tallystick.tables.sorted_cells import AT_ONCE, Cells, Groups, cells_of, dropped, unit_starts
 
 if TYPE_CHECKING:

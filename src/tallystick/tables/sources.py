@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import IdempotencyConflict, InvalidInput, Refused, Unavailable
+from tallystick.ledger.book import Ledger, opened, opened_if_there
 from tallystick.place import Place, is_foreign_url, names_server, shown
 from tallystick.strict_json import read
 from tallystick.tables.files import OpenFile
 from tallystick.tables.identity import refuse_private_file, table_suffix
 
 if TYPE_CHECKING:
-    from tallystick.ledger.book import Ledger
     from tallystick.tables.table import Table
 
 _SUFFIXES = {
@@ -328,8 +328,6 @@ def unpaid_file(path: Path | str, argument: str, works: str = MADE_UP, place: st
     A ledger that is named must exist. The default ledger is asked as well: naming another one is not a way around it.
     A copy is another file: to recognise one, private rows would have to be read without a charge.
     """
-    from tallystick.ledger.book import opened, opened_if_there
-
     file = OpenFile(path, argument)
     try:
         for meant in dict.fromkeys((place, None)):

@@ -1,32 +1,47 @@
-"""A private table, the steps and the question asked of it, as data. Only ``Private`` opens a source, for the schema."""
+"""A private table, its groups, the question asked of them and its plan: four types of data that make each other.
+
+``table.group_by(...).agg(...).plan(...)`` goes from one to the next, and ``Plan.from_json`` makes them all again. Only
+``Plan.release`` opens rows.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tallystick.accounting import check
-from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
-from tallystick.strict_json import read, written
-from tallystick.tables import expressions, local
-from tallystick.tables.aggregates import Measure, measure_from_data
+from tallystick.ledger.pay import charged_delta
+from tallystick.printing import html_text, json_text
+from tallystick.strict_json import read, same, written
+from tallystick.tables import expressions, local, run
+from tallystick.tables.aggregates import Measure
+from tallystick.tables.budget import PartNoise, errors, for_gaussian_account, lone_probability, priced, threshold
+from tallystick.tables.dialects import DIALECTS
 from tallystick.tables.each_unit import EachUnit
 from tallystick.tables.expressions import Expression
 from tallystick.tables.fixed_point import bounds
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, private_keys, public_keys, public_table
 from tallystick.tables.local import LocalStep
+from tallystick.tables.measures import measure_from_data
 from tallystick.tables.meeting import meeting
-from tallystick.tables.parts import Caps, OfTable, Part, Units
-from tallystick.tables.reader import open_engine
+from tallystick.tables.parts import MOST_NUMBERS, UNITS, Caps, OfTable, Part
+from tallystick.tables.program import text_of
+from tallystick.tables.reporting.plan import GROUP_SIZES, explained, facts
+from tallystick.tables.reporting.table import groups, line, page
 from tallystick.tables.schema import Schema, all_different, column_name, new_name
 from tallystick.tables.sources import JOINED, LISTED, Source, public_input, source_from_data, source_of
+from tallystick.tables.steps import EACH_ROW, EachRow, Step, within_block
 
 if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
-    from tallystick.tables.plan import Plan
+    from tallystick.ledger.filters import Amount
+    from tallystick.tables.release import Release
 
 FORMAT = "tallystick/table/1"
 MOST_GROUPS = 10_000
@@ -37,43 +52,6 @@ LONGEST_TEXT = 1 << 29
 
 MOST_COPIES = 100
 """Rows that all public joins of a table together may make of one."""
-
-
-@dataclass(frozen=True, slots=True)
-class EachRow:
-    """Row-level privacy: every row is its own unit."""
-
-
-EACH_ROW = EachRow()
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step between the stored table and the grouped rows: a filter, a derived column, a public join, or one that
-    sees all rows of a unit (``local``).
-    """
-
-    kind: str
-    name: str = ""
-    expression: Expression | None = field(default=None, compare=False)
-    public: PublicTable | None = None
-    how: str = "inner"
-    local: LocalStep | None = None
-
-    def to_data(self) -> dict[str, Any]:
-        """As plain JSON data."""
-        data: dict[str, Any] = {"kind": self.kind}
-        if self.expression is not None:
-            data["expression"] = self.expression.to_data()
-        if self.name:
-            data["name"] = self.name
-        if self.public is not None:
-            data |= {"public": self.public.to_data(), "how": self.how}
-        if self.local is not None:
-            data |= self.local.to_data()
-            if self.local.other is not None:
-                data["other"] = self.local.other.as_other()
-        return data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,13 +89,9 @@ class Table(local.UnitSteps):
             raise Refused(f"unit column {unit!r} has type {kind}; a unit is identified by integers or text")
 
     def __repr__(self) -> str:
-        from tallystick.tables.shown import line
-
         return f"<Table {line(self)}>"
 
     def _repr_html_(self) -> str:
-        from tallystick.tables.shown import page
-
         return page(self)
 
     @property
@@ -196,6 +170,8 @@ class Table(local.UnitSteps):
     def _local(self, step: LocalStep) -> Table:
         if isinstance(self.unit, EachRow):
             raise Refused("where single rows are protected a unit has one row: name the column that says whose it is")
+        if step.other is not None and not isinstance(step.other, Table):
+            raise InvalidInput("other", type(step.other).__name__, "a private table of the same source")
         table, step = meeting(self, step)
         columns, limits = step.after(table)
         schema = Schema.of(columns)
@@ -229,13 +205,11 @@ class Table(local.UnitSteps):
         If a unit has more rows in a group, each counts less, and all together as that many; one with more groups keeps
         those whose keyed hash is smallest. Both depend on the unit's own rows alone.
         """
-        groups = None if max_groups is None else check.count("max_groups", max_groups, least=1, most=MOST_GROUPS)
-        rows = (
-            None
-            if max_rows_per_group is None
-            else check.count("max_rows_per_group", max_rows_per_group, least=1, most=MOST_ROWS)
-        )
-        return replace(self, max_groups=groups, max_rows=rows)
+        if max_groups is not None:
+            max_groups = check.count("max_groups", max_groups, least=1, most=MOST_GROUPS)
+        if max_rows_per_group is not None:
+            max_rows_per_group = check.count("max_rows_per_group", max_rows_per_group, least=1, most=MOST_ROWS)
+        return replace(self, max_groups=max_groups, max_rows=max_rows_per_group)
 
     def group_by(self, *columns: str, keys: Iterable[Any] | PrivateKeys | None = None) -> Grouped:
         """Group by columns, with public ``keys`` (all of them appear) or ``ts.private_keys(delta=...)``."""
@@ -357,107 +331,16 @@ class Grouped:
         return Query.of(self, measures)
 
     def __repr__(self) -> str:
-        from tallystick.tables.shown import groups
-
         return f"<Grouped {groups(self)}; ask it with .agg(n=ts.count())>"
 
     def _repr_html_(self) -> str:
-        from tallystick.tables.shown import groups, page
-
         return page(self.table, groups(self))
-
-
-each_row: Final = EACH_ROW
-"""``unit=ts.each_row``: protect single rows. Weaker than protecting the people the rows are about."""
-
-
-class Private:
-    """A source of private tables, and the account that pays for what is asked of them.
-
-    >>> import pyarrow
-    >>> visits = Private(pyarrow.table({"patient": [1, 1, 2], "ward": ["a", "b", "a"]})).table(unit="patient")
-    >>> visits.schema.names
-    ('patient', 'ward')
-    """
-
-    __slots__ = ("account", "adjacency", "source")
-
-    def __init__(self, source: Any, *, account: Account | None = None, adjacency: Any = None) -> None:
-        self.source = source_of(source)
-        self.account = account
-        own = None if account is None else Adjacency(account.adjacency)
-        self.adjacency = check.adjacency(adjacency) if adjacency is not None else own or Adjacency.ADD_REMOVE
-        if own is not None and own is not self.adjacency:
-            raise AdjacencyMismatch(own, self.adjacency)
-
-    def __repr__(self) -> str:
-        from tallystick.tables.shown import place
-
-        payer = "nobody pays yet" if self.account is None else f"paid by {self.account.name}"
-        return f"<Private {place(self.source)}, {payer}; open a table of it with .table(unit=...)>"
-
-    def _repr_html_(self) -> str:
-        from tallystick.printing import html_text
-
-        return f"<p>{html_text(repr(self)[1:-1])}</p>"
-
-    def table(self, name: str | None = None, *, unit: str | EachRow, types: Mapping[str, str] | None = None) -> Table:
-        """A table whose ``unit`` column says whom a row is about; reads its schema once, which is declared public.
-
-        ``types`` declares column types where the source has none (CSV, objects of pandas: undeclared ones are text).
-        """
-        if name is None:
-            if not self.source.one_table:
-                raise InvalidInput("table", name, "the name of a table of this source")
-            name = next(iter(self.source.handle)) if self.source.kind == "memory" else "table"
-        with open_engine(self.source, rows=False) as engine:
-            schema = engine.schema(table_name(name))
-        return Table(
-            source=self.source,
-            name=name,
-            schema=_declared(schema, types or {}, castable=self.source.member(name)[0].castable),
-            unit=unit,
-            adjacency=self.adjacency,
-            account=self.account,
-        )
-
-    def sql(self, text: str, *tables: Table, **options: Any) -> Any:
-        """Ask tables of this source in SQL; each is known by its name in the source.
-
-        ``rho=``, ``epsilon=`` and ``delta=``, or ``error=`` say the price and ``why=`` the reason; ``keys=`` lists a
-        column's public groups, ``key_delta=`` lets the data propose them, ``public=`` names public tables, and
-        ``version=`` what you call these data: with it the same statement is answered once and then for nothing.
-
-        >>> import pyarrow
-        >>> source = Private({"visits": pyarrow.table({"patient": [1, 1, 2], "ward": ["a", "b", "a"]})})
-        >>> visits = source.table("visits", unit="patient").per_unit(max_groups=2, max_rows_per_group=1)
-        >>> wards = {"ward": ["a", "b"]}
-        >>> print(source.sql("EXPLAIN SELECT ward, COUNT(*) FROM visits GROUP BY ward", visits, keys=wards, rho=0.1))
-        price    zcdp(rho=0.1, delta=0)
-        error    count +-6 in 95 of 100 cases
-        ...
-        """
-        from tallystick.tables.sql.answer import asked_of
-
-        return asked_of(text, tables, self.account, **options)
-
-
-def _declared(schema: Schema, types: Mapping[str, str], *, castable: bool) -> Schema:
-    for name, kind in types.items():
-        own = schema.type_of(name)
-        if own != kind and not (castable and own == "text"):
-            raise InvalidInput(f"types[{name!r}]", kind, f"{own}, which is what the source says")
-    return Schema.of(tuple((name, types.get(name, kind)) for name, kind in schema.columns))
 
 
 # A question, complete and checked, but not yet paid for: table, groups and measures.
 
 CAPS_SHARE = 0.05
 MOST_MEASURES = 100
-MOST_NUMBERS = 2_000_000
-"""A release has at most this many noisy numbers; they are kept in the ledger."""
-
-UNITS = Units()
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,6 +394,11 @@ class Query:
         return tuple(dict.fromkeys(needed + [part for _, measure in self.measures for part in measure.parts()]))
 
     @property
+    def fields(self) -> dict[str, Measure]:
+        """Columns of the answer, each with its measure."""
+        return {field: measure for name, measure in self.measures for field in measure.fields(name)}
+
+    @property
     def can_leave_out(self) -> tuple[bool, bool]:
         """Whether the cap on groups, and that on rows, can leave anything out, by what is public alone."""
         if isinstance(self.table.unit, EachRow):
@@ -542,8 +430,6 @@ class Query:
         beyond each bound. Rows left out are counted up to ``caps_seen_to`` of each unit, by default as many as it may
         keep, at least 10; a larger limit costs more noise. 0 says nothing. ``caps_totals=False`` leaves out the totals.
         """
-        from tallystick.tables.plan import make_plan
-
         caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to, "caps_totals": caps_totals}
         return make_plan(self, {**budget, **caps})
 
@@ -598,3 +484,226 @@ def _caps(grouped: Grouped, measures: list[Measure]) -> Caps:
         wanted = "max_rows_per_group=" if groups is not None else "max_groups= and max_rows_per_group="
         raise Refused(f"one unit could contribute without limit; say .per_unit({wanted}) before group_by")
     return Caps(groups, rows)
+
+
+# A plan: a question with its price and its error, frozen before any data is opened.
+
+PLAN_FORMAT = "tallystick/plan/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be asked, how it is bounded, which noise it gets, what it costs and how wrong it will be.
+
+    Plans with the same hash ask the same question at the same price, on whatever engine.
+    """
+
+    query: Query
+    budget: Mapping[str, Any]
+    noises: tuple[PartNoise, ...]
+    privacy: PrivacyLoss
+    threshold: int | None
+    account: Account | None = field(default=None, compare=False, repr=False)
+    pure: bool = field(default=False, compare=False, repr=False)
+    """Whether the caller said that an epsilon without a delta is meant as pure epsilon. It is not part of the hash."""
+    _digests: dict[str, str] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """Hash and question, by what could be changed of the plan: a release asks for them several times."""
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over question, budget and noise; not over the place of the data."""
+        key = repr(self.budget)
+        if key not in self._digests:
+            self._digests[key] = self._digest({"budget": dict(self.budget), "noise": self._noise_data()})
+        return self._digests[key]
+
+    @property
+    def question(self) -> str:
+        """The same over the question alone: plans that differ in price and noise have it in common."""
+        if "" not in self._digests:
+            self._digests[""] = self._digest({})
+        return self._digests[""]
+
+    def _digest(self, more: dict[str, Any]) -> str:
+        query = self.query.to_data()
+        query["table"] = {key: value for key, value in query["table"].items() if key != "source"}
+        return hashlib.sha256(_canonical({"format": PLAN_FORMAT, "query": query, **more}).encode()).hexdigest()
+
+    @property
+    def salt(self) -> str:
+        """The key of the hash that picks which groups of a unit count; public, and the same on every engine."""
+        return self.hash[:32]
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The names of the measures."""
+        return tuple(name for name, _ in self.query.measures)
+
+    @property
+    def delta(self) -> float | None:
+        """The delta this plan spends: that of the budget, or of private keys."""
+        if self.budget.get("delta"):
+            return float(self.budget["delta"])
+        return self.query.keys.delta if isinstance(self.query.keys, PrivateKeys) else None
+
+    @property
+    def lone_probability(self) -> float:
+        """The chance that some group of one unit alone is shown: at most the delta of private keys."""
+        return 0.0 if self.threshold is None else lone_probability(self.query, self.noises, self.threshold)
+
+    def error(self, *, confidence: float = 0.95, group_size: float = 1000.0) -> dict[str, float]:
+        """Half-width of the privacy noise of each measure, before any data is read.
+
+        Exact for counts, sums and histograms. Means, variances and quantiles depend on how many rows a group has:
+        ``group_size`` is what is assumed.
+        """
+        size = check.positive("group_size", group_size)
+        return errors(self.query, self.noises, check.inside("confidence", confidence), size)
+
+    def error_by_size(
+        self, sizes: Iterable[float] = GROUP_SIZES, *, confidence: float = 0.95
+    ) -> dict[str, dict[float, float]]:
+        """``error`` for each size of a group in rows, of the measures whose error depends on it.
+
+        >>> import pyarrow, tallystick as ts
+        >>> visits = ts.Private(pyarrow.table({"who": [1], "age": [40.0]})).table(unit="who")
+        >>> plan = visits.per_unit(max_rows_per_group=1).agg(n=ts.count(), age=ts.mean("age", 0, 100)).plan(rho=0.1)
+        >>> {name: list(by_size) for name, by_size in plan.error_by_size([50, 500]).items()}
+        {'age': [50, 500]}
+        """
+        needed = [name for name, measure in self.query.measures if measure.error_needs_size]
+        found = {size: self.error(confidence=confidence, group_size=size) for size in sizes} if needed else {}
+        return {name: {size: halves[name] for size, halves in found.items()} for name in needed}
+
+    def explain(self) -> str:
+        """Stages, sensitivities, noise and shares, in words."""
+        return explained(self)
+
+    def facts(self) -> dict[str, Any]:
+        """Everything a privacy card says about this plan, as plain data."""
+        return facts(self)
+
+    def sql(self, *, dialect: str = "duckdb") -> str:
+        """The SQL it runs: 'duckdb', 'spark' or 'postgres'."""
+        if dialect not in DIALECTS:
+            raise InvalidInput("dialect", dialect, ", ".join(DIALECTS))
+        return text_of(self.query, DIALECTS[dialect], self.salt)
+
+    def on(self, source: Any) -> Plan:
+        """The same plan, hash and all, with the table in another place."""
+        return replace(self, query=self.query.about(replace(self.query.table, source=source_of(source))))
+
+    def with_account(self, account: Account) -> Plan:
+        """The same plan, paid by this account."""
+        if account.adjacency != str(self.query.table.adjacency.value):
+            raise AdjacencyMismatch(account.adjacency, self.query.table.adjacency.value)
+        return replace(make_plan(self.query, self.budget, account=account), account=account, pure=self.pure)
+
+    def reprice(self, budget: Mapping[str, Any], account: Account | None = None) -> Plan:
+        """Return the plan of the same question, with these words of its price changed."""
+        return make_plan(self.query, {**self.budget, **budget}, account=account)
+
+    def price(self, account: Account) -> Amount:
+        """Return what this account would be charged."""
+        return account.price(self.privacy, delta=charged_delta(account, self.delta))
+
+    def release(
+        self,
+        *,
+        why: str,
+        key: str | None = None,
+        progress: Callable[[str], None] | None = None,
+        dataset: str | None = None,
+    ) -> Release:
+        """Reserve, start, compute, add noise, store the answer in the ledger, and hand it out.
+
+        The same ``key`` again returns the stored answer, byte for byte, and charges nothing; asked of other data it is
+        refused. Without a key every call is a release of its own, with noise and a price of its own: where the record
+        has an answer to the same question, ``ts.errors.ChargedAgain`` warns before the charge and names its key. Data
+        are known by their place, or by the name they are registered under, ``dataset``, wherever they
+        are. What can be checked without data is checked before the charge; after that every failure keeps the charge.
+        ``progress`` is told the name of each stage as it begins; names and number of stages are public.
+        """
+        if self.account is None:
+            raise Refused(
+                "no account pays for this plan: ts.Private(source, account=...) or plan.with_account(account)"
+            )
+        return run.release(self, self.account, why=why, key=key, progress=progress, dataset=dataset)
+
+    def to_json(self) -> str:
+        """The plan as text. It holds the public keys, no data and no password."""
+        content: dict[str, Any] = {
+            "format": PLAN_FORMAT,
+            "query": self.query.to_data(),
+            "budget": dict(self.budget),
+            "noise": self._noise_data(),
+            "hash": self.hash,
+        }
+        if self.pure:
+            content["pure"] = True
+        return json_text(json.dumps(content, indent=1, sort_keys=True))
+
+    @classmethod
+    def from_json(cls, text: str, *, account: Account | None = None, source: Any = None) -> Plan:
+        """The plan that ``to_json`` wrote. It is priced again, so an edited price or noise is found and refused."""
+        with written("plan", PLAN_FORMAT):
+            content = read(text, name="plan", longest=LONGEST_TEXT)
+            if content["format"] != PLAN_FORMAT:
+                raise InvalidInput("format", content["format"], PLAN_FORMAT)
+            query = Query.from_data(content["query"], account=account)
+            stated = {"pure": True} if content.get("pure") is True else {}
+            plan = make_plan(query, {**content["budget"], **stated}, account=account)
+            unchanged = same(content, json.loads(plan.to_json()))
+        if not unchanged:
+            raise Refused("this plan was edited: its question and budget do not give what else it says")
+        return plan if source is None else plan.on(source)
+
+    def _noise_data(self) -> dict[str, Any]:
+        return {
+            "law": self.noises[0].law.name,
+            "scales": [noise.law.scale for noise in self.noises],
+            "threshold": self.threshold,
+        }
+
+    def __repr__(self) -> str:
+        return f"<Plan {self.hash[:12]}: {', '.join(self.measures)}; {self.privacy}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html_text(self.explain())}</pre>"
+
+
+def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | None = None) -> Plan:
+    """Price a question. The unit's name is that of the account, if there is one."""
+    payer = account or query.table.account
+    query = query if payer is None else within_block(query, payer)
+    unit = None if payer is None else payer.unit
+    if isinstance(query.table.unit, EachRow) and unit not in (None, "row"):
+        assert payer is not None
+        raise Refused(
+            f"account {payer.name!r} promises something to each {unit}, and this plan protects single rows, of which a "
+            f"{unit} may have many; name the column that says whose row it is, or pay from an account with unit='row'"
+        )
+    protects = Protects(query.table.adjacency, unit)
+    words = dict(budget)
+    pure = _stated_pure(words)
+    offer = priced(query, words, protects)
+    query, privacy = offer.query, offer.privacy
+    if payer is not None and payer.currency.kind == "gdp":
+        privacy = for_gaussian_account(query, offer, protects)
+    return Plan(query, offer.budget, offer.noises, privacy, threshold(query, offer.noises), payer, pure)
+
+
+def _stated_pure(words: dict[str, Any]) -> bool:
+    """Take ``pure`` out of the words of a price: whether epsilon without a delta is said to be pure epsilon."""
+    pure = words.pop("pure", None)
+    if pure is None or pure is False:
+        return False
+    if pure is not True:
+        raise InvalidInput("pure", pure, "True or False")
+    if words.get("epsilon") is None or words.get("delta"):
+        raise InvalidInput("pure", True, "epsilon= without delta=: pure=True says that the delta is 0")
+    return True
+
+
+def _canonical(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

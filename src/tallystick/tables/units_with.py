@@ -9,9 +9,7 @@ import numpy as np
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput
-from tallystick.inference.released import Answer
-from tallystick.tables.aggregates import Bounds, Count, Measure, Numbers
-from tallystick.tables.answers import Cell
+from tallystick.tables.aggregates import Bounds, Count, Measure
 from tallystick.tables.dialects import Words, case, compare, whole
 from tallystick.tables.parts import Caps, Integers, Part, Present
 from tallystick.tables.schema import Schema
@@ -46,6 +44,7 @@ class CountUnitsWith(Count):
     """Units with a value in a column, in at least one row."""
 
     kind: ClassVar[str] = "count_units_with"
+    by_rows: ClassVar[bool] = False
     column: str
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
@@ -57,12 +56,5 @@ class CountUnitsWith(Count):
     def said(self) -> str:
         return f"number of units with a value of {self.column} in some row, each counted once in a group"
 
-    @property
-    def by_rows(self) -> bool:
-        return False
-
     def parts(self) -> tuple[Part, ...]:
         return (UnitsWith(self.column),)
-
-    def answer(self, numbers: Numbers, cell: Cell) -> Answer:
-        return cell.count(numbers[UnitsWith(self.column)])

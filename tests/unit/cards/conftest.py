@@ -10,7 +10,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.tables.measures import parse
-from tallystick.tables.table import Private
+from tallystick.tables.private import Private
 
 WARDS = ["north", "south"]
 

@@ -16,10 +16,10 @@ from tallystick.cards.card import icons_svg
 from tallystick.cards.contents import not_protected
 from tallystick.errors import InvalidInput, Refused
 from tallystick.printing import up
-from tallystick.tables.estimates import INTERVALS
 from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.measures import parse
-from tallystick.tables.table import each_row
+from tallystick.tables.reporting.words import INTERVALS
+from tallystick.tables.steps import each_row
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&{{ 7*7 }}"
 SECTIONS = "words released promise protected not-protected trust error mechanisms accounting evidence decisions".split()

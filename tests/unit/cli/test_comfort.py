@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from tallystick.cli.app import app, run
+from tallystick.cli.app import _COMMANDS, app, run
 from tallystick.errors import TallystickError
 
 PEOPLE = "patient,age,city\n" + "".join(f"p{i},{i % 90},{'ab'[i % 2]}\n" for i in range(40))
@@ -191,6 +191,15 @@ COMMANDS = commands()
 SPEND = ["query", "sql", "publish run", "dataset suggest", "fit linear", "fit logistic", "charge add"]
 DECIDE = ["dataset clear", "account raise", "account close", "ledger accept"]
 NO_JSON = {"ledger export"}  # what it prints is the record itself
+
+
+def test_the_static_lines_of_the_help_are_those_of_the_commands():
+    lines = {name: about for name, _, about in _COMMANDS}
+    made = typer.main.get_command(app).commands
+    groups = {name: command for name, command in made.items() if hasattr(command, "commands")}
+    assert {name: group.help for name, group in groups.items()} == {name: lines[name] for name in groups}
+    assert {name for name, where, _ in _COMMANDS if where.endswith(".app")} == set(groups)
+    assert all(made[name].help for name in lines)
 
 
 def test_every_command_prints_json():

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from tallystick.tables.estimates import Noisy
-from tallystick.tables.over_cap import CellRowsOver, CellsOver
 from tallystick.tables.parts import Binned, ColumnPart, Gridded, Outside, Part, Rows, Total, UnitsOver
 from tallystick.tables.plan import Plan
-from tallystick.tables.seen import RowsCounted, UnitsSeen
+from tallystick.tables.reporting.rows import CellRowsOver, CellsOver
+from tallystick.tables.reporting.totals import RowsCounted, UnitsSeen
 from tallystick.tables.units_with import UnitsWith
 
 STEPS = 2**16

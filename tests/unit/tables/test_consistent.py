@@ -9,9 +9,9 @@ from scipy.optimize import minimize
 
 import tallystick as ts
 from tallystick.errors import InvalidInput, Refused
+from tallystick.inference.linear import nonnegative, whole
 from tallystick.mechanisms.exact.randomness import SeededSource
 from tallystick.tables import run
-from tallystick.tables.consistent import nonnegative, rounded
 from tallystick.tables.plan import Plan
 from tallystick.tables.release import Release
 
@@ -58,7 +58,7 @@ def test_cells_are_the_least_squares_solution() -> None:
     )  # fmt: skip
     assert nonnegative(values) == pytest.approx(found.x, abs=1e-4)
     assert nonnegative(np.array([-1.0, 0.5])).tolist() == [0.0, 0.0]
-    assert rounded(np.array([0.5, 0.5, 0.5, 0.5])).sum() == 2
+    assert whole(np.array([0.5, 0.5, 0.5, 0.5])).sum() == 2
 
 
 def test_intervals_still_hold_and_clipping_would_move_the_total() -> None:

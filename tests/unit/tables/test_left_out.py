@@ -9,9 +9,12 @@ import pytest
 import tallystick as ts
 from tallystick.mechanisms.exact.randomness import SeededSource
 from tallystick.tables import run
+from tallystick.tables.parts import OfTable
 from tallystick.tables.plan import Plan
 from tallystick.tables.release import Release
-from tallystick.tables.removed import Removed, removed_of
+from tallystick.tables.reporting.limits import REPORTS, limit_lines
+from tallystick.tables.reporting.line import CELLS, Line
+from tallystick.tables.reporting.totals import Seen
 from unit.tables.tables import awkward, numbers_of
 
 
@@ -23,7 +26,7 @@ def _plan(**measures: Any) -> Plan:
 @pytest.mark.parametrize("off", [-9.0, -3.0, -1.0, 0.0, 1.0])
 def test_how_many_were_left_out_and_which_share_never_contradict_each_other(off: float) -> None:
     plan = _plan(n=ts.count(), late=ts.mean("cost", -30, 70))
-    told = removed_of(plan.query.removed, numbers_of(plan, 5000.0, units_over=off, rows_over=off, outside=off), 0.95)
+    told = limit_lines(plan.query.removed, numbers_of(plan, 5000.0, units_over=off, rows_over=off, outside=off), 0.95)
     assert len(told) == 4
     for each in told:
         assert each.total is not None and each.share_upper is not None  # noqa: PT018
@@ -35,7 +38,7 @@ def test_how_many_were_left_out_and_which_share_never_contradict_each_other(off:
 
 def test_a_number_that_is_not_there_is_told_in_one_sentence_that_divides() -> None:
     plan = _plan(n=ts.count())
-    [units, _] = removed_of(plan.query.removed, numbers_of(plan, 10_011.0, units_over=-3.0, rows_over=-3.0), 0.95)
+    [units, _] = limit_lines(plan.query.removed, numbers_of(plan, 10_011.0, units_over=-3.0, rows_over=-3.0), 0.95)
     assert units.upper / 10_011 <= (units.share_upper or 0.0) < 1.1 * units.upper / 10_011
 
 
@@ -44,7 +47,7 @@ def test_shares_of_nothing_are_held_and_are_not_certain() -> None:
     visits = ts.Private(awkward()).table(unit="pid").per_unit(max_rows_per_group=1000)
     plan = visits.agg(n=ts.count()).plan(rho=0.01)
     exact, source = run.integers(plan), SeededSource(5)
-    told: list[Removed] = []
+    told: list[Line] = []
     for _ in range(100):
         told += Release(plan, run.noisy(plan, exact, source)).removed()
     assert all((each.share_upper or 0.0) > 0.0 and each.upper > 0 for each in told)
@@ -59,7 +62,7 @@ def test_that_there_may_be_more_is_said_once() -> None:
         assert said.count("more, where one has more") + said.count("it may have lost more") == 1
 
 
-def _line(**changed: Any) -> Removed:
+def _line(**changed: Any) -> Line:
     """A line about ratings above 5 in a table of about 500 rows that count; nothing is certain about it."""
     numbers: dict[str, Any] = {
         "value": 0, "lower": 0, "upper": 443,
@@ -67,7 +70,7 @@ def _line(**changed: Any) -> Removed:
         "share": 0.0, "share_lower": 0.0, "share_upper": 0.886,
     }  # fmt: skip
     did = "had a value of rating above 5"
-    return Removed("values of rating above 5", did=did, of="rows that count", **(numbers | changed))
+    return Line("values of rating above 5", did=did, of="rows that count", **(numbers | changed))
 
 
 def test_a_line_is_too_noisy_to_tell_if_its_interval_holds_zero_and_half_of_the_total() -> None:
@@ -92,3 +95,20 @@ def test_a_line_that_is_too_noisy_keeps_its_numbers_in_json() -> None:
     assert data["said"].startswith("too noisy to tell")
     assert (data["value"], data["lower"], data["upper"], data["share_upper"]) == (0, 0, 443, 0.886)
     assert _line(share_upper=0.1).to_data()["too_noisy"] is False
+
+
+def _kinds(kind: type) -> set[type]:
+    return {kind}.union(*(_kinds(inner) for inner in kind.__subclasses__()))
+
+
+def test_every_number_of_the_whole_table_has_a_report_or_is_a_total() -> None:
+    kinds = {kind for kind in _kinds(OfTable) - _kinds(Seen) if "kind" in vars(kind)}
+    assert {kind.kind for kind in kinds} == {kind.kind for kind in REPORTS}  # type: ignore[attr-defined]
+
+
+def test_a_line_about_a_column_has_words_and_no_number() -> None:
+    line = Line("age", did="mean of age")
+    assert str(line) == "age: mean of age"
+    assert not line.too_noisy
+    cells = dict(zip(CELLS, line.to_cells(), strict=True))
+    assert (cells["what"], cells["about"], cells["value"], cells["too_noisy"]) == ("age", "mean of age", None, None)

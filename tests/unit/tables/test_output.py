@@ -14,8 +14,8 @@ import tallystick as ts
 from tallystick.cli import main
 from tallystick.ledger import Account
 from tallystick.printing import csv_value
-from tallystick.tables.estimates import INTERVALS
 from tallystick.tables.release import Release
+from tallystick.tables.reporting.words import INTERVALS
 
 HOSTILE = [
     "\x1b]0;owned\x07",

@@ -19,10 +19,11 @@ from tallystick.errors import InvalidInput
 from tallystick.ledger import Account
 from tallystick.mechanisms.exact.randomness import SeededSource
 from tallystick.tables import run
-from tallystick.tables.estimates import INTERVALS
+from tallystick.tables.output import beside
 from tallystick.tables.parts import RowsOver
 from tallystick.tables.plan import Plan
-from tallystick.tables.release import Release, beside
+from tallystick.tables.release import Release
+from tallystick.tables.reporting.words import INTERVALS
 from tallystick.tables.table import Table
 from unit.tables.tables import STEPS, WARDS, awkward, removed
 

@@ -18,7 +18,6 @@ from tallystick.tables import run, sorting
 from tallystick.tables.dialects import LONGEST_TEXT, DuckWords, name
 from tallystick.tables.expressions import LONGEST_MADE
 from tallystick.tables.fixed_point import FixedPoint
-from tallystick.tables.over_cap import CellRowsOver, CellsOver
 from tallystick.tables.parts import (
     Binned,
     Caps,
@@ -33,8 +32,9 @@ from tallystick.tables.parts import (
     UnitsOver,
 )
 from tallystick.tables.plan import Plan
+from tallystick.tables.reporting.rows import CellRowsOver, CellsOver
+from tallystick.tables.reporting.totals import RowsCounted, UnitsSeen
 from tallystick.tables.run import Exact
-from tallystick.tables.seen import RowsCounted, UnitsSeen
 from tallystick.tables.sorted_cells import cells_of
 from tallystick.tables.units_with import UnitsWith
 from unit.tables.test_rules import agrees

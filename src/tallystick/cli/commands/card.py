@@ -42,7 +42,7 @@ def show(file: File, as_json: Json = False) -> None:
 
 
 def _lines(facts: Mapping[str, Any]) -> list[str]:
-    from tallystick.tables.removed import TOO_NOISY
+    from tallystick.tables.reporting.words import TOO_NOISY
 
     noisy = any(line.get("too_noisy") for line in facts["left_out"])
     words, promise, released = facts["words"]["limit"], facts["promise"], facts["released"]

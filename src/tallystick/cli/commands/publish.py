@@ -148,7 +148,7 @@ def interruptible(work: Callable[[], Done]) -> Done:
 
 def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
     """A plan for people: price and error first, how it is made after that. No data was opened."""
-    from tallystick.tables.plan import error_words
+    from tallystick.tables.reporting.plan import error_words
 
     sizes = next(iter(facts["error_by_size"].values()), ())
     lines = [

@@ -150,7 +150,7 @@ def lock(connection: Any, relations: Mapping[str, Relation]) -> None:
 
 
 def _lock(connection: Any, table: str, statement: str) -> None:
-    import psycopg
+    import psycopg  # optional
 
     try:
         connection.execute(statement)
@@ -180,7 +180,7 @@ def _server(connection: Any) -> tuple[int, int, str]:
 
     The server draws its identifier when it is made. Every address of the server, and every replica, has the same one.
     """
-    import psycopg
+    import psycopg  # optional
 
     try:
         system, database, name = connection.execute(_SERVER).fetchone()

@@ -210,7 +210,7 @@ def quoted_name(name: str) -> str:
 
 def _lift_limits(connection: Any) -> None:
     """Set every limit of ``LIMITS`` to its default, or refuse the session if this role may not."""
-    import psycopg
+    import psycopg  # optional
 
     for name, value, default in connection.execute(_LIMITED, (list(LIMITS),)).fetchall():
         try:

@@ -91,7 +91,7 @@ class SparkEngine:
         """No rows with the columns of a frame. Spark does not know that there are none, and leaves out nothing that it
         would do with some: what WHERE FALSE is asked of it forgets before it has made any code of it.
         """
-        from pyspark.sql import DataFrame
+        from pyspark.sql import DataFrame  # optional
 
         java, context = self.session._jsparkSession, self.session.sparkContext
         return DataFrame(java.createDataFrame(context._jsc.emptyRDD(), frame._jdf.schema()), self.session)
@@ -111,7 +111,7 @@ class SparkEngine:
         return None  # to read a table makes a view of it
 
     def _of(self, table: str) -> Any:
-        from pyspark.errors import AnalysisException
+        from pyspark.errors import AnalysisException  # optional
 
         if hasattr(self.given, "sparkSession"):  # a data frame is the one table there is
             return self.given

@@ -18,7 +18,7 @@ from tallystick.tables.sql.tree import Text, children
 from tallystick.tables.table import Query
 
 if TYPE_CHECKING:
-    from tallystick.tables.release import Columns
+    from tallystick.tables.output import Columns
 
 RELEASED: Final = "released"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,16 +16,18 @@ from tallystick.printing import html_text, json_text, visible
 from tallystick.tables.denial import with_plans
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.keyset import PublicTable, public_table
-from tallystick.tables.plan import error_words
-from tallystick.tables.release import CONFIDENCE, Columns, Release, csv_text
-from tallystick.tables.removed import Removed, removed_of
+from tallystick.tables.output import Columns, csv_text
+from tallystick.tables.release import CONFIDENCE, Release
+from tallystick.tables.reporting.limits import limit_lines
+from tallystick.tables.reporting.line import CELLS, Line
+from tallystick.tables.reporting.plan import error_words
+from tallystick.tables.reporting.report import Report
 from tallystick.tables.run import answered_before, release
 from tallystick.tables.sources import JOINED, Names, identity, public_file
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.one_form import OneForm, one_form
 from tallystick.tables.sql.statement import Statement, planned
 from tallystick.tables.table import Table
-from tallystick.tables.told import ABOUT_COLUMNS, Told
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -65,8 +66,7 @@ class Answered(Columns):
     def counts(self) -> tuple[str, ...]:
         """The columns that are a count of the release as it is."""
         released = self.statement.released
-        counting = [(name, measure) for name, measure in released.query.measures if measure.counts]
-        fields = {field for name, measure in counting for field in measure.fields(name)}
+        fields = [field for field, measure in released.query.fields.items() if measure.counts]
         return tuple(name for name, column in released.plain.items() if column in fields)
 
     @property
@@ -77,19 +77,19 @@ class Answered(Columns):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know about these numbers."""
-        told = self._told
-        return (*self.statement.notes, *filter(None, (told.holds(), told.left_out(self.removed()))))
+        report = self._report
+        return (*self.statement.notes, *filter(None, (report.holds(), report.left_out(self.removed()))))
 
-    def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Removed, ...]:
+    def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Line, ...]:
         """What the caps and bounds left out, as ``Release.removed`` says it, under the statement's own names."""
         numbers, parts = self.release.numbers, self.statement.plan.query.removed
         if self.form is None or any(self.form.part(part) not in numbers for part in parts):
             return self.release.removed(confidence=confidence)
-        return removed_of(parts, {part: numbers[self.form.part(part)] for part in parts}, confidence)
+        return limit_lines(parts, {part: numbers[self.form.part(part)] for part in parts}, confidence)
 
     def about_csv(self) -> str:
         """What the columns and intervals are about and what the caps left out, as CSV text."""
-        return csv_text(ABOUT_COLUMNS, self._told.about(self.removed()))
+        return csv_text(CELLS, self._report.about(self.removed()))
 
     @property
     def called(self) -> dict[str, str]:
@@ -97,10 +97,10 @@ class Answered(Columns):
         return called(self.statement, self.form)
 
     @property
-    def _told(self) -> Told:
+    def _report(self) -> Report:
         """What is said beside the table, each measure under the name of the column that shows it."""
         released = self.statement.released
-        return Told(self.statement.plan, _outputs(self.statement), released.computed, released.intervals)
+        return Report(self.statement.plan, _outputs(self.statement), released.computed, released.intervals)
 
     @property
     def cost(self) -> str:
@@ -113,11 +113,10 @@ class Answered(Columns):
 
     def to_json(self) -> str:
         """Rows, notes, what the caps left out, plan hash and receipt as JSON text."""
-        rows = [{k: v.isoformat() if isinstance(v, datetime.date) else v for k, v in row.items()} for row in self.rows]
         receipt = None if self.release.receipt is None else json.loads(self.release.receipt.to_json())
         removed = [each.to_data() for each in self.removed()]
         told = {"notes": list(self.notes), "removed": removed}
-        content = {"plan": self.release.plan.hash, "rows": rows, **told, "receipt": receipt}
+        content = {"plan": self.release.plan.hash, "rows": self.plain_rows(), **told, "receipt": receipt}
         return json_text(json.dumps({"format": "tallystick/sql/1", **content}, indent=1))
 
     def __len__(self) -> int:
@@ -193,13 +192,11 @@ class Explained:
 
 def explained(statement: Statement, account: Account | None, *, key: str | None = None) -> Explained:
     """The price in the account's currency, where there is an account, and whether the record has the answer."""
-    from tallystick.ledger.pay import charged_delta
-
     plan, form = statement.plan, form_of(statement)
     recorded = "" if form is None else form.plan.hash
     if account is None:
         return Explained(statement, str(plan.privacy), "", recorded)
-    price = account.price(plan.privacy, delta=charged_delta(account, plan.delta))
+    price = plan.price(account)
     named = statement.options.given.get("key", key)
     asked, name = (statement.plan, named) if form is None or named else (form.plan, key_of(statement, form))
     dataset = statement.released.known.dataset

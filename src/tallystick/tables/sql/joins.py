@@ -14,13 +14,13 @@ from typing import Any
 from sqlglot import exp
 
 from tallystick.errors import Refused
-from tallystick.tables.expressions import Column, Expression, col, when
+from tallystick.tables.expressions import Column, Expression, Literal, col, when
 from tallystick.tables.keyset import PublicTable
-from tallystick.tables.schema import type_of_constant
+from tallystick.tables.schema import Schema, type_of_constant
 from tallystick.tables.sql import units
 from tallystick.tables.sql.after import Released
 from tallystick.tables.sql.catalogue import Catalogue
-from tallystick.tables.sql.expressions import conjuncts
+from tallystick.tables.sql.expressions import RowReader, conjuncts
 from tallystick.tables.sql.relations import Public, Relation, Seen, of_public, of_table
 from tallystick.tables.sql.tree import Text, children
 
@@ -458,10 +458,6 @@ def replace_names(found: Source, name: str, columns: list[str]) -> Source:
 
 
 def _value(text: Text, node: exp.Expr) -> Any:
-    from tallystick.tables.expressions import Literal
-    from tallystick.tables.schema import Schema
-    from tallystick.tables.sql.expressions import RowReader
-
     def nothing(column: exp.Column) -> Expression:
         raise text.refused("a column in VALUES", column, "constants")
 

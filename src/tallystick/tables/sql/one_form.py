@@ -14,16 +14,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tallystick.errors import TallystickError
-from tallystick.tables.aggregates import Measure, measure_from_data
+from tallystick.tables.aggregates import Measure
 from tallystick.tables.expressions import Call, Column, Expression, Literal, col, columns_of
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.local import Distinct, JoinOnUnit, PerUnitRows, TwoTables, UnionAll, Window, WithUnits
+from tallystick.tables.measures import measure_from_data
+from tallystick.tables.output import Columns
 from tallystick.tables.parts import ColumnPart, Part
-from tallystick.tables.plan import Plan, make_plan
-from tallystick.tables.release import Columns, Release
+from tallystick.tables.release import Release
 from tallystick.tables.schema import UNSUPPORTED
 from tallystick.tables.sql.relations import free_name
-from tallystick.tables.table import EachRow, Query, Step, Table
+from tallystick.tables.steps import EachRow, Step
+from tallystick.tables.table import Plan, Query, Table, make_plan
 from tallystick.tables.unit_functions import OfUnit
 
 Names = dict[str, str]

@@ -33,7 +33,7 @@ class Outside:
     """One connection with nothing in it but what is put there."""
 
     def __init__(self, tables: Mapping[str, tuple[Columns, Iterable[Sequence[Any]]]]) -> None:
-        import duckdb
+        import duckdb  # start-up: it takes a quarter of a second of CPU to load
 
         self._connection = duckdb.connect(":memory:", config=_ALONE)
         # Released tables are small, and an optimizer writes nested columns out wherever they are used.
@@ -57,7 +57,7 @@ class Outside:
 
     def rows(self, tree: exp.Query) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Run a query; what the engine says when it fails is not repeated."""
-        import duckdb
+        import duckdb  # start-up, as above
 
         # Texts that are put together from themselves double at every level: where that ends, it ends in the rehearsal,
         # which is before the charge.

@@ -12,8 +12,9 @@ from sqlglot import exp
 
 from tallystick.errors import InvalidInput
 from tallystick.printing import one_of
-from tallystick.tables.dialects import DIALECTS, place, row_value
+from tallystick.tables.dialects import DIALECTS, place
 from tallystick.tables.expressions import Call, Column, Expression, Literal, Missing, col, columns_of, when
+from tallystick.tables.functions import row_value
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.schema import Schema, all_different
 from tallystick.tables.sql.catalogue import Known
@@ -21,7 +22,8 @@ from tallystick.tables.sql.expressions import RowReader
 from tallystick.tables.sql.outside import Outside
 from tallystick.tables.sql.refusals import spelled
 from tallystick.tables.sql.tree import Reading, Text
-from tallystick.tables.table import EachRow, Table
+from tallystick.tables.steps import EachRow
+from tallystick.tables.table import Table
 
 
 @dataclass(frozen=True, slots=True)

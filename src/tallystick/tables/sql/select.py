@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ from tallystick.tables.sql.options import Options
 from tallystick.tables.sql.relations import Relation, free_name, function_name, in_own_words
 from tallystick.tables.sql.strict import missing_without
 from tallystick.tables.sql.tree import Text, children, spelled, where
-from tallystick.tables.table import EachRow
+from tallystick.tables.steps import EachRow
 
 AGGREGATES: Final = (exp.AggFunc, exp.Filter, exp.WithinGroup)
 _OF_COLUMN: Final[dict[type[exp.Expr], Any]] = {
@@ -539,8 +540,6 @@ def _measured(value: exp.Expr, measures: dict[str, Measure]) -> bool:
 
 
 def _plain_name(wish: str) -> str:
-    import unicodedata
-
     return unicodedata.normalize("NFKC", wish)[:150]
 
 

@@ -11,16 +11,16 @@ from sqlglot import exp
 from tallystick.errors import InvalidInput, Refused
 from tallystick.rounding import fraction_down
 from tallystick.tables.budget import AMOUNTS
-from tallystick.tables.plan import Plan
+from tallystick.tables.reporting.words import COMPUTED
 from tallystick.tables.sql import units
 from tallystick.tables.sql.after import Released
 from tallystick.tables.sql.catalogue import Catalogue, default_price
-from tallystick.tables.sql.joins import Source, Sources
+from tallystick.tables.sql.joins import Source, Sources, replace_names
 from tallystick.tables.sql.options import Options, cut
 from tallystick.tables.sql.relations import Public, Relation, Seen
 from tallystick.tables.sql.select import AGGREGATES, Aggregation
 from tallystick.tables.sql.tree import Text, children, spelled, where
-from tallystick.tables.told import COMPUTED
+from tallystick.tables.table import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,6 @@ class Reader:
             found = reader.query(each.this)
             columns = [column.name for column in children(each.args["alias"], "columns")]
             if columns:
-                from tallystick.tables.sql.joins import replace_names
-
                 found = replace_names(found, each.alias, columns)
             reader = replace(reader, named={**reader.named, each.alias.casefold(): found})
         return reader

@@ -21,7 +21,8 @@ from tallystick.tables.sql.options import Options
 from tallystick.tables.sql.ranges import range_of
 from tallystick.tables.sql.relations import Relation, Seen, free_name
 from tallystick.tables.sql.tree import children, spelled
-from tallystick.tables.table import EachRow, Table
+from tallystick.tables.steps import EachRow
+from tallystick.tables.table import Table
 from tallystick.tables.unit_functions import MOST_COUNTED, OfUnit
 
 ROWS_OF_A_UNIT: Final = 100

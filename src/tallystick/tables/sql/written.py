@@ -9,16 +9,16 @@ from typing import Any
 from sqlglot import exp
 
 from tallystick.tables.aggregates import ColumnMeasure, Measure
-from tallystick.tables.budget import outside_parts
 from tallystick.tables.expressions import Call, Column, Expression, Literal
 from tallystick.tables.keyset import PrivateKeys, PublicTable
+from tallystick.tables.reporting.limits import outside_parts
 from tallystick.tables.table import Query
 
 
 def statement_of(query: Query, name: str) -> str:
     """The SELECT for a question about the data set ``name``; what SQL cannot say stands in a comment.
 
-    >>> from tallystick.tables.table import Private
+    >>> from tallystick.tables.private import Private
     >>> import pyarrow, tallystick as ts
     >>> visits = Private(pyarrow.table({"patient": [1], "ward": ["a"], "year": [2026]})).table(unit="patient")
     >>> capped = visits.per_unit(max_groups=1, max_rows_per_group=1).filter(ts.col("year") >= 2026)

@@ -1,6 +1,6 @@
-"""How many units and rows a table has in all: what the numbers that caps leave out are a share of.
+"""Totals of a whole table, of which the numbers that caps leave out are a share: its units and its rows that count.
 
-Each is a number of the whole table with a noise of its own (docs/theory/query-removed.md). A part knows its SQL.
+Each is a number with noise of its own (docs/theory/query-removed.md). A part knows its SQL.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from typing import ClassVar
 
 from sqlglot import exp
 
+from tallystick.tables.capping import ROWS, SIGN, UNIT
 from tallystick.tables.dialects import SATURATED_TOTAL, Tree, Words, case, compare, name, table, whole
 from tallystick.tables.parts import WEIGHT_BITS, Caps, OfTable, Rows
-
-UNIT, ROWS, SIGN = "_unit", "_rows", "_sign"
-"""Columns of the cells: whose they are, how many rows they have, and 1, or -1 where they are taken away again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,20 +72,14 @@ class UnitsOverCap(Count):
     """Units of a group with more rows in it than count."""
 
     kind: ClassVar[str] = "units_over_cap"
+    by_rows: ClassVar[bool] = False
 
     @property
     def said(self) -> str:
         return "number of units with more rows in the group than count in full"
 
-    @property
-    def by_rows(self) -> bool:
-        return False
-
     def parts(self) -> tuple[Part, ...]:
         return (CellsOver(),)
-
-    def answer(self, numbers: Numbers, cell: Cell) -> Answer:
-        return cell.count(numbers[CellsOver()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +87,12 @@ class RowsOverCap(Count):
     """Rows of a group that the cap on rows leaves out, of each unit up to ``most``."""
 
     kind: ClassVar[str] = "rows_over_cap"
+    by_rows: ClassVar[bool] = False
     most: int
 
     @property
     def said(self) -> str:
         return f"number of rows beyond those that count in full, of each unit up to {self.most:,}"
-
-    @property
-    def by_rows(self) -> bool:
-        return False
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
         return replace(self, most=check.count("most", self.most, least=1, most=MOST_SEEN))

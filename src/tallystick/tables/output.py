@@ -1,0 +1,223 @@
+"""A table that is shown: as columns, rows and files, for a terminal, and for a notebook."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tallystick.drawing import table
+from tallystick.errors import Unavailable
+from tallystick.printing import cell, csv_cell, escaped
+from tallystick.tables.estimates import cut_at_zero
+
+
+class Columns:
+    """A table that is shown: ``data`` has its columns, and here is what can be done with them."""
+
+    @property
+    def data(self) -> dict[str, list[Any]]:
+        """The table as columns. None is "no value"."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.data)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The table as dicts."""
+        return _rows(self.data)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns that say which group a row is about: names, and no amounts even where they are numbers."""
+        return ()
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The columns that are noisy numbers of rows or people, as they were released."""
+        return ()
+
+    @property
+    def for_readers(self) -> dict[str, list[Any]]:
+        """``data`` with the intervals of counts cut at 0: terminal, notebook, card and plots show this.
+
+        Values stay as they were drawn. CSV, JSON and the other formats have the uncut intervals.
+        """
+        shown = dict(self.data)
+        for name in self.counts:
+            ends = (f"{name}_lower", f"{name}_upper")
+            if all(end in shown for end in ends):
+                shown |= zip(ends, _cut(*(shown[column] for column in (name, *ends))), strict=True)
+        return shown
+
+    def plain_rows(self) -> list[dict[str, Any]]:
+        """Return the table as dicts that JSON can hold: days are texts."""
+        plain = []
+        for row in self.rows:
+            plain.append({name: v.isoformat() if isinstance(v, datetime.date) else v for name, v in row.items()})
+        return plain
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """The table as CSV text, written to ``path`` where one is given.
+
+        Text that a spreadsheet would run (it starts with =, +, - or @) gets an apostrophe in front, which spreadsheets
+        do not show. Control, bidirectional and zero-width characters are written as escapes, such as ``\\x1b``; a
+        backslash before such letters is doubled. Numbers and dates are as they are. ``rows`` and ``to_json`` have the
+        text itself.
+        """
+        text = csv_text(self.columns, [row.values() for row in self.rows])
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8", newline="")
+        return text
+
+    def to_arrow(self) -> Any:
+        """Return a pyarrow table; pyarrow is not part of the core."""
+        return _optional("pyarrow", "to_arrow").table(self.data)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        """Return a pandas data frame; pandas is not part of the core."""
+        return _optional("pandas", "to_pandas").DataFrame(self.data)
+
+    def to_polars(self) -> Any:
+        """Return a Polars data frame; polars is not part of the core."""
+        return _optional("polars", "to_polars").DataFrame(self.data)
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """Write the table to a Parquet file."""
+        import duckdb  # start-up: it takes a quarter of a second of CPU to load
+
+        with duckdb.connect(":memory:") as connection:
+            connection.register("released", self.to_arrow())
+            connection.execute("COPY released TO ? (FORMAT parquet)", [os.path.realpath(path)])  # not a URL
+        return Path(path)
+
+    def to_arrow_file(self, path: str | Path) -> Path:
+        """Write the table to a file in Arrow's IPC format, which Feather is too."""
+        table, pyarrow = self.to_arrow(), _optional("pyarrow", "to_arrow")
+        with pyarrow.OSFile(str(path), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+        return Path(path)
+
+    def lines(self, most: int = 40) -> list[str]:
+        """The table for a terminal: values with their intervals, the first ``most`` rows."""
+        fields = [name for name in self.columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in self.data)]
+        lines = [[escaped(name) for name in fields]]
+        rows, groups = _rows(self.for_readers), self.groups
+        for row in rows[:most]:
+            ends = {name: (row.get(f"{name}_lower"), row.get(f"{name}_upper")) for name in fields}
+            lines.append(
+                [
+                    escaped(_shown(row[name])) if name in groups else _with_interval(row[name], *ends[name])
+                    for name in fields
+                ]
+            )
+        widths = [max(len(line[i]) for line in lines) for i in range(len(fields))]
+        shown = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+        ]
+        return [*shown, *([f"... and {len(rows) - most} more groups"] if len(rows) > most else [])]
+
+    def bars(self, *, fields: int = 3, groups: int = 20) -> list[dict[str, Any]]:
+        """The first columns with intervals, each with its first groups, as a chart draws them."""
+        data = self.for_readers
+        named = [name for name in data if f"{name}_lower" in data]
+        ends = {f"{name}{end}" for name in named for end in ("_lower", "_upper")}
+        keys = [name for name in data if name not in named and name not in ends]
+        count = len(data[named[0]]) if named else 0
+        labels = [", ".join(escaped(_shown(data[key][i])) for key in keys) for i in range(min(count, groups))]
+        return [
+            {
+                "field": escaped(name),
+                "about": self.about(name),
+                "groups": [label or "all" for label in labels],
+                "shown": [shown_value(value) for value in data[name][:groups]],
+                "value": data[name][:groups],
+                "lower": data[f"{name}_lower"][:groups],
+                "upper": data[f"{name}_upper"][:groups],
+                "more": count - len(labels),
+            }
+            for name in named[:fields]
+        ]
+
+    def about(self, field: str) -> str:
+        """What a column is and what was done to its values, where that is known."""
+        return ""
+
+    def html(self) -> str:
+        """The first 50 rows as a table for a notebook."""
+        names = [escaped(name) for name in self.columns]
+        rows = _rows(self.for_readers)[:50]
+        return table(names, ([escaped(_shown(value)) for value in row.values()] for row in rows))
+
+
+def _optional(package: str, needed_by: str) -> Any:
+    """Return a package that is not part of the core."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise Unavailable(f"{needed_by} needs {package}: pip install {package}") from None
+
+
+def _rows(data: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """Columns as rows."""
+    return [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
+
+
+def _cut(values: Sequence[Any], lower: Sequence[Any], upper: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Ends of the intervals of a count, cut at 0; a cell without a number stays as it is."""
+    cut = []
+    for value, low, high in zip(values, lower, upper, strict=True):
+        is_missing = value is None or low is None or high is None
+        cut.append((low, high) if is_missing else cut_at_zero(value, low, high))
+    return [low for low, _ in cut], [high for _, high in cut]
+
+
+def shown_value(value: Any) -> str:
+    """One value as people see it."""
+    if isinstance(value, float):
+        return cell(value)
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return f"{value:,}" if is_whole else escaped(_shown(value))
+
+
+def _with_interval(value: Any, lower: Any, upper: Any) -> str:
+    shown = shown_value(value)
+    return shown if lower is None else f"{shown} [{shown_value(lower)}, {shown_value(upper)}]"
+
+
+def beside(path: str | Path) -> Path:
+    """Where a table in this file says what its intervals are about.
+
+    >>> beside("table.csv").name
+    'table.about.csv'
+    """
+    return Path(path).with_suffix(".about.csv")
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Rows as CSV text, with nothing that a spreadsheet would run or that a terminal would obey."""
+    lines = [[csv_cell(name) for name in columns]]
+    lines += [[csv_cell(value) if isinstance(value, str) else _shown(value) for value in row] for row in rows]
+    return "".join(",".join(_quoted(cell) for cell in line) + "\n" for line in lines)
+
+
+def _quoted(cell: str) -> str:
+    """A CSV cell. Semicolons and tabs are quoted too: some spreadsheets end a cell there, and run what follows."""
+    return f'"{cell.replace(chr(34), chr(34) * 2)}"' if any(c in cell for c in ',;\t"\r\n') else cell
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return format(value, ".10g")
+    return value.isoformat() if isinstance(value, datetime.date) else str(value)

@@ -1,0 +1,153 @@
+"""What caps and bounds left out of a table: how much, of how much, and which share; read from the noisy integers.
+
+A new report is one function here and its entry in ``REPORTS``: it reads one part and gives its lines. Reading is
+post-processing. A share is a ratio of two noisy numbers, with the interval of Fieller that ``ratio`` gives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tallystick.accounting import check
+from tallystick.inference.linear import half_width
+from tallystick.tables.estimates import Estimate, Noisy, ratio
+from tallystick.tables.expressions import constants_of
+from tallystick.tables.parts import OfTable, Outside, Part, RowsOver, UnitsOver
+from tallystick.tables.reporting.line import Line
+from tallystick.tables.reporting.totals import RowsCounted, UnitsSeen
+
+if TYPE_CHECKING:
+    from tallystick.tables.aggregates import Measure
+    from tallystick.tables.table import Query, Table
+
+
+def removed_parts(query: Query, seen_to: int, totals: bool) -> tuple[OfTable, ...]:
+    """Return what may be left out, by what is public alone: units over each cap, rows, and values beyond each bound.
+
+    With ``totals`` also of how many: units in all, and rows that count.
+    """
+    groups, rows = query.can_leave_out
+    over: list[OfTable] = [UnitsOver(query.caps.max_groups, groups=True)] if groups else []
+    over += [UnitsOver(query.caps.max_rows, groups=False), RowsOver(seen_to)] if rows else []
+    outside = outside_parts(query)
+    of_units: list[OfTable] = [UnitsSeen()] if over and totals else []
+    of_rows: list[OfTable] = [RowsCounted()] if (rows or outside) and totals else []
+    return tuple(dict.fromkeys([*over, *outside, *of_units, *of_rows]))
+
+
+def outside_parts(query: Query, measures: Iterable[Measure] | None = None) -> list[Outside]:
+    """Return the counts of values beyond the bounds of measures, where there can be any: not of chosen constants."""
+    asked = [one for _, one in query.measures] if measures is None else measures
+    parts = [one.outside for one in asked if one.outside is not None]
+    return [part for part in parts if not _is_inside(query.table, part)]
+
+
+def _is_inside(table: Table, part: Outside) -> bool:
+    """True if the column was derived as one of a few constants, all of them inside the bounds."""
+    for step in reversed(table.steps):
+        if step.kind == "derive" and step.name == part.column and step.expression is not None:
+            values = constants_of(step.expression)
+            return values is not None and all(part.lower <= value <= part.upper for value in values)
+        if step.kind not in ("derive", "filter"):
+            break  # a name may mean something else before it
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Noisy numbers of a release, read at one confidence."""
+
+    numbers: Mapping[Part, Noisy]
+    confidence: float
+
+    def line(self, part: OfTable, place: int, total: OfTable, of: str, did: str, *, is_beside: bool = False) -> Line:
+        """Return the line of one number of a part, with its share of ``total`` if that was asked.
+
+        ``of`` says what the total is of, and ``did`` what is true of the share. A number that ``is_beside`` the total
+        is no part of it: the share is of both together.
+        """
+        noisy = self.numbers[part]
+        number = replace(noisy, values=noisy.values[:, place : place + 1])
+        half = noisy.half_width(1.0 - self.confidence)
+        value = float(number.column[0])
+        # a number below zero is read as 0, as ``ratio`` reads it: nearer to every number that it can be
+        line = Line(part.told[place], *_whole(value, value - half, max(value, 0.0) + half))
+        whole = self.numbers.get(total)
+        if whole is None:
+            return line
+        read = _of_both if is_beside else _of_one
+        sums, shares = read(number, whole, self.confidence)
+        middle, least, most = _whole(*sums.first())
+        share, smallest, largest = shares.first()
+        if line.upper and not line.lower:
+            # "at most 64 of about 1,000": no smaller share than a reader gets who divides the two
+            largest = max(largest, min(1.0, line.upper / max(1, middle)))
+        return replace(
+            line,
+            did=did,
+            of=of,
+            may_be_more=is_beside,
+            total=middle,
+            total_lower=least,
+            total_upper=most,
+            share=None if math.isnan(share) else share,
+            share_lower=smallest,
+            share_upper=largest,
+        )
+
+
+def units_over(part: UnitsOver, reading: Reading) -> Iterator[Line]:
+    """Report the units with more groups, or more rows in some group, than count."""
+    yield reading.line(part, 0, UnitsSeen(), "units", part.label.replace("units with", "had"))
+
+
+def rows_over(part: RowsOver, reading: Reading) -> Iterator[Line]:
+    """Report the rows over the caps. They are beside the rows that count, and may be more."""
+    counted = f"counting up to {part.seen_to:,} such rows of each unit: more, where one has more"
+    yield reading.line(part, 0, RowsCounted(), "rows", f"were over the caps, {counted}", is_beside=True)
+
+
+def values_outside(part: Outside, reading: Reading) -> Iterator[Line]:
+    """Report the values below, and those above the bounds of a column."""
+    for place, what in enumerate(part.told):
+        did = what.replace("values", "had a value", 1)
+        yield reading.line(part, place, RowsCounted(), "rows that count", did)
+
+
+REPORTS: Final[Mapping[type[OfTable], Callable[[Any, Reading], Iterator[Line]]]] = {
+    UnitsOver: units_over,
+    RowsOver: rows_over,
+    Outside: values_outside,
+}
+"""The report of each part. Totals have none: they are told with the parts."""
+
+
+def limit_lines(parts: Sequence[OfTable], numbers: Mapping[Part, Noisy], confidence: float) -> tuple[Line, ...]:
+    """Return the lines of all parts, in their order."""
+    reading = Reading(numbers, check.inside("confidence", confidence))
+    reported = (part for part in parts if type(part) in REPORTS)
+    return tuple(line for part in reported for line in REPORTS[type(part)](part, reading))
+
+
+def _of_one(number: Noisy, whole: Noisy, confidence: float) -> tuple[Estimate, Estimate]:
+    """Return the total of which a number is a part, and its share."""
+    half = whole.half_width(1.0 - confidence)
+    return Estimate.around(whole.column, half), ratio(number, whole, 1.0, confidence)
+
+
+def _of_both(over: Noisy, counted: Noisy, confidence: float) -> tuple[Estimate, Estimate]:
+    """Return the sum of two parts of a total, and the share of the first from their ratio q as q / (1 + q)."""
+    value = np.maximum(over.column, 0.0) + counted.column
+    half = half_width(over.law.deviations(confidence), (over.deviation, counted.deviation), over.scale)
+    odds = ratio(over, counted, math.inf, confidence)
+    return Estimate.around(value, half), odds.map(lambda q: 1.0 - 1.0 / (1.0 + q))
+
+
+def _whole(value: float, lower: float, upper: float) -> tuple[int, int, int]:
+    """Return whole numbers, none negative, the interval rounded outward."""
+    return max(0, round(value)), max(0, math.floor(lower)), max(0, math.ceil(upper))

@@ -1,0 +1,68 @@
+"""A line of a report on a table, as plain data. ``words`` puts it in a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from tallystick.tables.reporting import words
+
+MOST_TOLD: Final = 0.5
+"""Share of the total. If the interval of a share holds 0 and this share too, the line is too noisy to tell."""
+CELLS: Final = (
+    "what", "value", "lower", "upper", "about", "of", "total", "total_lower", "total_upper",
+    "share", "share_lower", "share_upper", "too_noisy",
+)  # fmt: skip
+"""Columns of ``table.about.csv``, in which each line is a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What happened, to which column or limit, and a noisy whole number of it; intervals hold the privacy noise alone.
+
+    A line about a column has no number: ``what`` names the column, and ``did`` says what was done to it. ``of`` says
+    what ``total`` and ``share`` are of, and is empty where that was not asked.
+    """
+
+    what: str
+    value: int | None = None
+    lower: int | None = None
+    upper: int | None = None
+    did: str = ""
+    of: str = ""
+    total: int | None = None
+    total_lower: int | None = None
+    total_upper: int | None = None
+    share: float | None = None
+    share_lower: float | None = None
+    share_upper: float | None = None
+    may_be_more: bool = False
+    """True if units may have lost more than is counted: then the true share may be above ``share_upper``."""
+
+    @property
+    def too_noisy(self) -> bool:
+        """True if the interval excludes neither 0 nor half of the total.
+
+        The rule uses only released numbers. Without a total there is no range, so the number is always told.
+        """
+        if self.lower or self.share_upper is None:
+            return False
+        return self.share_upper >= MOST_TOLD
+
+    def to_data(self) -> dict[str, Any]:
+        """Return plain JSON data: the numbers as drawn, ``too_noisy``, and the sentence."""
+        return {**asdict(self), "too_noisy": self.too_noisy, "said": str(self)}
+
+    def to_cells(self) -> list[Any]:
+        """Return the line as a row with the columns ``CELLS``."""
+        values = asdict(self) | {"about": words.explain(self)}
+        if self.value is not None:
+            values["too_noisy"] = self.too_noisy
+        return [values.get(name) for name in CELLS]
+
+    def __str__(self) -> str:
+        return words.sentence(self)
+
+    def with_numbers(self) -> str:
+        """Return the sentence with its numbers, even if they are too noisy to tell anything."""
+        return words.numbers(self)

@@ -599,9 +599,9 @@ class Plan:
             raise AdjacencyMismatch(account.adjacency, self.query.table.adjacency.value)
         return replace(make_plan(self.query, self.budget, account=account), account=account, pure=self.pure)
 
-    def reprice(self, budget: Mapping[str, Any], account: Account | None = None) -> Plan:
-        """Return the plan of the same question, with these words of its price changed."""
-        return make_plan(self.query, {**self.budget, **budget}, account=account)
+    def reprice(self, budget: Mapping[str, Any], account: Account | None = None, query: Query | None = None) -> Plan:
+        """Return the plan with these words of its price changed, of the same question or of another one."""
+        return make_plan(query or self.query, {**self.budget, **budget}, account=account)
 
     def price(self, account: Account) -> Amount:
         """Return what this account would be charged."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.errors import InvalidInput, TallystickError
+from tallystick.publish.datasets import check_column
 from tallystick.rounding import read_amount
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ CardFile = Annotated[Path | None, typer.Option("--card", help="Write the privacy
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What was asked on the command line."""
+class TableOptions:
+    """The options that say which table is asked for."""
 
     measures: list[str]
     by: list[str] | None
@@ -116,7 +117,7 @@ class Question:
             table = table.filter(where(condition, table))
         columns = listed(self.by)
         for name in columns:
-            known("--by", name, table)
+            check_column("by", name, table)
         if self.keys is not None and self.private_keys is not None:
             raise InvalidInput("--keys", str(self.keys), "either --keys or --private-keys")
         chosen: Any = None
@@ -138,10 +139,11 @@ class Question:
         if len(named) != 1:
             raise InvalidInput("the price", " and ".join(named) or None, "one of --rho 0.01, --epsilon 0.5, --error 40")
 
-    def plan(self, table: Table) -> Plan:
-        """The question with its price."""
+    def plans(self, table: Table, *, suggest: bool = False) -> tuple[Plan, ...]:
+        """The question with its price, or with ``suggest`` three of them: cheaper, as asked, more exact."""
         self.check_price()
-        return self.query(table).plan(**self.price)
+        query = self.query(table)
+        return query.suggest(**self.price) if suggest else (query.plan(**self.price),)
 
     def to_data(self) -> dict[str, Any]:
         """As plain data, for --json."""
@@ -156,14 +158,6 @@ class Question:
             "join": [str(path) for path in self.join or ()],
             **self.price,
         }
-
-
-def known(option: str, name: str, table: Table) -> None:
-    """A column of the table, or a refusal that names the option."""
-    try:
-        table.schema.type_of(name)
-    except InvalidInput as problem:
-        raise InvalidInput(option, name, problem.allowed) from None
 
 
 def asked(text: str, table: Table) -> tuple[Table, dict[str, Measure]]:

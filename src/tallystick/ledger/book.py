@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -84,6 +85,12 @@ class Ledger:
             self.store.close()
             raise
         self.store.on_write(self._require_anchored)
+
+    def acting_for(self, principal: str) -> Ledger:
+        """Return the same open ledger for another principal, whose keys are apart; close only the first one."""
+        other = copy.copy(self)
+        other.principal = checked("principal", principal)
+        return other
 
     def _genesis(self, create: bool) -> str:
         with self.store.read() as transaction:

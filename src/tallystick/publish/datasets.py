@@ -129,6 +129,14 @@ def find(name: str, book: Ledger) -> Dataset:
     return datasets[name]
 
 
+def check_column(argument: str, name: str, table: Table) -> None:
+    """Refuse what is no column of a table, by the argument that names it."""
+    try:
+        table.schema.type_of(name)
+    except InvalidInput as problem:
+        raise InvalidInput(argument, name, problem.allowed) from None
+
+
 def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
     """Who pays for a question: the data set's population, or the block of it that was named."""
     account = book.open(name or dataset.population)

@@ -17,20 +17,20 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tallystick.errors import InvalidInput
+from tallystick.errors import BudgetExceeded, InvalidInput
 from tallystick.learn.records import Given
 from tallystick.ledger.chain import SourceId, digest
 from tallystick.ledger.denial import offering_epsilon
-from tallystick.ledger.pay import Paid, Receipt, charged_delta, pay, rehearse, stored_answer
+from tallystick.ledger.pay import Paid, charged_delta, find_answer, pay, rehearse, stored_answer
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.printing import json_text
-from tallystick.publish import jobs
 from tallystick.publish.models import Regression, bounded
+from tallystick.publish.outcome import Answer
+from tallystick.publish.work import Progress, Work
 from tallystick.tables import run
 from tallystick.tables.expressions import Expression, col, when
 from tallystick.tables.measures import sum as total
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from tallystick.cards import Card
     from tallystick.learn.estimator import Recipe
     from tallystick.ledger.account import Account
+    from tallystick.ledger.pay import Receipt
+    from tallystick.publish.datasets import Dataset
+    from tallystick.publish.request import Request
     from tallystick.tables.plan import Plan
     from tallystick.tables.reader import Reader
     from tallystick.tables.table import Table
@@ -279,52 +282,9 @@ class FittedModel:
         plan = FitPlan.of(self.fitted, plan=self.fit.plan, dataset=self.fit.dataset)
         return paid_fit_card(plan, self.paid.receipt, self.fit.account, dataset=self.fit.dataset, about=about)
 
-    def facts(self) -> dict[str, Any]:
-        """The model and what was paid for it."""
-        return {
-            "model": self.to_data(),
-            **jobs.paid_facts(self.fit.account, self.paid.receipt, self.fit.privacy, fresh=self.paid.fresh),
-        }
-
     def to_json(self) -> str:
         """The model as JSON text."""
         return json_text(json.dumps(self.to_data(), indent=1, sort_keys=True))
-
-
-@dataclass(frozen=True, slots=True)
-class RowsJob:
-    """A fit to make and where its files go: what ``jobs.Job`` is to a table."""
-
-    fit: RowsFit
-    about: Mapping[str, str]
-    why: str
-    key: str | None
-    out: Path | None
-    card: Path | None
-
-    @property
-    def name(self) -> str:
-        """The key: given, or that of the fit and its data, so that fitting twice by mistake charges once."""
-        return self.key or f"fit-{digest(f'{self.fit.hash} {self.fit.dataset}')[:24]}"
-
-
-def dry(job: RowsJob) -> dict[str, Any]:
-    """What the fit itself would say: a refusal, a denial, the price, or that the key has its answer already.
-
-    No row is read and nothing is charged; the source must be there.
-    """
-    fit, account = job.fit, job.fit.account
-    jobs.check_files(job.out, job.card, fit.asked.table, account)
-    delta = charged_delta(account, fit.asked.delta)
-    with _offering(fit):
-        earlier = _rehearsed(fit, why=job.why, key=job.name, delta=delta)
-    if earlier is not None:
-        paid = jobs.paid_facts(account, earlier, fit.privacy, fresh=False)
-        return {"dry_run": True, "key": job.name, "again": True, **paid}
-    price = account.price(fit.privacy, delta=delta)
-    left = {"left": account.remaining.text(upward=False), "population": account.name}
-    plan = {"price": str(price), "price_epsilon": jobs.shown_alone(fit.privacy, price, account), **left}
-    return {"dry_run": True, "key": job.name, "again": False, "plan": plan}
 
 
 def _require_stated(fit: RowsFit) -> None:
@@ -338,26 +298,25 @@ def _require_stated(fit: RowsFit) -> None:
     asked.model().require_stated(fit.account, privacy_at, pure=fit.pure)
 
 
-def _rehearsed(fit: RowsFit, *, why: str, key: str, delta: float | None) -> Receipt | None:
-    """The receipt if the key has its answer; else raise what paying would raise before it reads a row."""
-    paid = stored_answer(fit, fit.account, why=why, key=key, delta=delta)
-    if paid is not None:
-        return paid.receipt
-    _require_stated(fit)
-    with fit.opened(rows=False) as opened:
-        return rehearse(opened, fit.account, why=why, key=key, delta=delta)
+def rehearse_rows(fit: RowsFit, *, why: str, key: str | None) -> Receipt | None:
+    """Return the receipt if the key has its answer; else raise what paying would raise before it reads a row."""
+    delta = charged_delta(fit.account, fit.asked.delta)
+    with _offering(fit):
+        paid = stored_answer(fit, fit.account, why=why, key=key, delta=delta)
+        if paid is not None:
+            return paid.receipt
+        _require_stated(fit)
+        with fit.opened(rows=False) as opened:
+            return rehearse(opened, fit.account, why=why, key=key, delta=delta)
 
 
-def release(job: RowsJob, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
-    """Fit the model, write its files, and say what it did."""
-    jobs.check_files(job.out, job.card, job.fit.asked.table, job.fit.account)
-    model = fit_rows(job.fit, why=job.why, key=job.name, progress=progress)
-    facts = {"dry_run": False, "key": job.name, **model.facts()}
-    if job.out is not None:
-        facts["out"] = str(jobs.write(job.out, model.to_json() + "\n"))
-    if job.card is not None:
-        facts["card"] = str(model.card(job.about).save(job.card)[0])
-    return facts
+def offer_epsilon(fit: RowsFit, problem: BudgetExceeded) -> BudgetExceeded:
+    """Return a denial of a fit with an epsilon that would fit."""
+    try:
+        with _offering(fit):
+            raise problem
+    except BudgetExceeded as told:
+        return told
 
 
 def _offering(fit: RowsFit) -> AbstractContextManager[None]:
@@ -368,7 +327,7 @@ def _offering(fit: RowsFit) -> AbstractContextManager[None]:
     )
 
 
-def fit_rows(fit: RowsFit, *, why: str, key: str, progress: Callable[[str], None] | None = None) -> FittedModel:
+def fit_rows(fit: RowsFit, *, why: str, key: str | None, progress: Callable[[str], None] | None = None) -> FittedModel:
     """Pay, read, fit, store; the same key gives the same model and charges nothing."""
     if progress is not None:
         progress("rows")
@@ -390,3 +349,56 @@ def ready(asked: RowModel, account: Account, dataset: str, *, pure: bool = False
     model, plan = asked.model(), asked.plan().with_account(account)
     recipe = model._recipe()
     return RowsFit(asked, plan, recipe, model._loss(recipe), account, dataset, pure)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsWork(Work):
+    """A fit of a registered table's rows as a request."""
+
+    fit: RowsFit
+
+    @classmethod
+    def of(cls, asked: RowModel, dataset: Dataset, account: Account, request: Request) -> RowsWork:
+        """Return the fit that a request asks for. Without a key, the fit and its data are the key."""
+        fit = ready(asked, account, dataset.name, pure=request.cost.pure)
+        key = request.key or f"fit-{digest(f'{fit.hash} {dataset.name}')[:24]}"
+        return cls(account, dataset, request.why or "", key, fit)
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """The loss of the fit."""
+        return self.fit.privacy
+
+    @property
+    def delta(self) -> float | None:
+        """The delta that the fit may spend."""
+        return self.fit.asked.delta
+
+    @property
+    def table(self) -> Table:
+        """The table whose rows are read."""
+        return self.fit.asked.table
+
+    def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
+        """Return the charge that has the answer, if there is one."""
+        delta = charged_delta(self.account, self.delta)
+        paid = find_answer(self.fit, self.account, key=self.key, delta=delta)
+        if paid is None:
+            _require_stated(self.fit)
+        return {"hash": self.fit.hash, "again": None if paid is None else paid.receipt.charge}
+
+    def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
+        """Return a denial with an epsilon that would fit."""
+        return offer_epsilon(self.fit, problem)
+
+    def rehearse(self) -> Receipt | None:
+        """Check everything up to the charge; no row is read."""
+        with self.asking():
+            return rehearse_rows(self.fit, why=self.why, key=self.key)
+
+    def answer(self, progress: Progress) -> Answer:
+        """Return the fitted model."""
+        with self.asking():
+            made = fit_rows(self.fit, why=self.why, key=self.key, progress=progress)
+        outcome = self.outcome(made.paid.receipt, fresh=made.paid.fresh, model=made.to_data())
+        return Answer(outcome, made, lambda: made.card(self.dataset.about))

@@ -66,11 +66,10 @@ def table(
     from tallystick.accounting.expression import read_loss
     from tallystick.audit.plans import check_neighbours
     from tallystick.audit.two_sample import mechanism as attack
-    from tallystick.publish.jobs import read_saved
-    from tallystick.tables.plan import Plan
+    from tallystick.publish.export import read_plan
     from tallystick.tables.sources import unpaid_file
 
-    report, asked_for = _page(report), Plan.from_json(read_saved(plan)[1])
+    report, asked_for = _page(report), read_plan(plan)
     pair = (unpaid_file(first, "--first", place=place), unpaid_file(second, "--second", place=place))
     check_neighbours(asked_for, *pair)
     promised = None if claim is None else read_loss(claim)

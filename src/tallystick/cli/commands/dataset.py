@@ -135,7 +135,7 @@ def _asking(
     table: Table, listed: Mapping[str, list[Any]], prices: Mapping[str, Repeated], **others: Any
 ) -> dict[str, Any]:
     """What is registered for statements in SQL."""
-    from tallystick.publish.sql import registered
+    from tallystick.publish.catalogue import registered
 
     named = {name: _price(f"--{name.replace('_', '-')}", text) for name, text in prices.items()}
     return registered(

@@ -41,11 +41,10 @@ def rehearse(
 ) -> None:
     """Error from noise, caps and clamping side by side, for several caps. Charges nothing, takes no registered data."""
     from tallystick.publish import rehearse as room
-    from tallystick.publish.jobs import read_saved
-    from tallystick.tables.plan import Plan
+    from tallystick.publish.export import read_plan
     from tallystick.tables.sources import unpaid_file
 
-    asked, tried = Plan.from_json(read_saved(plan)[1]), _caps(caps)
+    asked, tried = read_plan(plan), _caps(caps)
     if (rows is None) != synthetic:
         raise InvalidInput("--rows", rows and str(rows), "either --rows FILE or --synthetic")
     with working("rehearsing"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +31,7 @@ from tallystick.tables.told import ABOUT_COLUMNS, Told
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
+    from tallystick.tables.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -111,14 +113,17 @@ class Answered(Columns):
             return f"charged {self.paid} (charge {receipt.charge}); left {self.left}"
         return f"asked before: charge {receipt.charge} answered it and nothing was charged now; left {self.left}"
 
-    def to_json(self) -> str:
-        """Rows, notes, what the caps left out, plan hash and receipt as JSON text."""
+    def to_data(self) -> dict[str, Any]:
+        """Rows, notes, what the caps left out, plan hash and receipt as JSON data."""
         rows = [{k: v.isoformat() if isinstance(v, datetime.date) else v for k, v in row.items()} for row in self.rows]
         receipt = None if self.release.receipt is None else json.loads(self.release.receipt.to_json())
         removed = [each.to_data() for each in self.removed()]
         told = {"notes": list(self.notes), "removed": removed}
-        content = {"plan": self.release.plan.hash, "rows": rows, **told, "receipt": receipt}
-        return json_text(json.dumps({"format": "tallystick/sql/1", **content}, indent=1))
+        return {"format": "tallystick/sql/1", "plan": self.release.plan.hash, "rows": rows, **told, "receipt": receipt}
+
+    def to_json(self) -> str:
+        """Rows, notes, what the caps left out, plan hash and receipt as JSON text."""
+        return json_text(json.dumps(self.to_data(), indent=1))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -226,22 +231,16 @@ def answered(
     """
     if account is None:
         raise Refused("no account pays for this statement: ts.Private(source, account=...)")
-    why, key = reason_of(statement, why), statement.options.given.get("key", key)
-    known = statement.released.known
-    form = form_of(statement) if key is None else None
-    automatic = None if form is None else key_of(statement, form)
-    plan = statement.plan if form is None else form.plan
+    asked, why = asked_as(statement, key), reason_of(statement, why)
     statement.released.rehearse()
     try:
-        with warnings.catch_warnings():
-            if automatic is not None:  # whoever asks the same has a reason of their own
-                warnings.filterwarnings("ignore", "charge .* was made with the reason")
+        with quiet_reasons(asked):
             made = release(
-                plan, plan.account or account, why=why, key=key or automatic, dataset=known.dataset, progress=progress,
-                names=names_of(statement, form),
+                asked.plan, asked.plan.account or account, why=why, key=asked.key, progress=progress,
+                dataset=statement.released.known.dataset, names=asked.names,
             )  # fmt: skip
     except IdempotencyConflict as problem:
-        if automatic is None:
+        if asked.form is None:
             raise
         raise IdempotencyConflict(
             f"this statement was asked before and has no answer ({problem}); to pay and try again give it a key of its "
@@ -250,7 +249,36 @@ def answered(
     except BudgetExceeded as problem:
         raise with_plans(statement.plan, problem) from None  # in the statement's own words and order
     assert made.receipt is not None
-    return Answered(statement, made, str(account.paid(made.receipt)), account.remaining.text(upward=False), form)
+    paid, left = str(account.paid(made.receipt)), account.remaining.text(upward=False)
+    return Answered(statement, made, paid, left, asked.form)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedAs:
+    """The plan and key that a statement is paid under; ``form`` is set if the key is automatic."""
+
+    plan: Plan
+    key: str | None
+    form: OneForm | None
+    names: Names
+
+
+def asked_as(statement: Statement, key: str | None) -> AskedAs:
+    """Return the statement under the key that it or its caller names, or in one form under an automatic key."""
+    named = statement.options.given.get("key", key)
+    form = form_of(statement) if named is None else None
+    if form is None:
+        return AskedAs(statement.plan, named, None, names_of(statement, None))
+    return AskedAs(form.plan, key_of(statement, form), form, names_of(statement, form))
+
+
+@contextmanager
+def quiet_reasons(asked: AskedAs) -> Iterator[None]:
+    """Under an automatic key, accept that an earlier caller of the same question had a reason of their own."""
+    with warnings.catch_warnings():
+        if asked.form is not None:
+            warnings.filterwarnings("ignore", "charge .* was made with the reason")
+        yield
 
 
 def reason_of(statement: Statement, why: str | None) -> str:

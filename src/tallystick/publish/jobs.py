@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
-from tallystick.errors import BudgetExceeded, InvalidInput, NotComputable, Refused, Unavailable
+from tallystick.errors import BudgetExceeded, InvalidInput, NotComputable, OtherReason, Refused, Unavailable
 from tallystick.ledger.chain import digest
 from tallystick.ledger.pay import Receipt, charged_delta
 from tallystick.place import names_server
@@ -112,6 +112,7 @@ def plan_facts(plan: Plan, account: Account, sizes: Sequence[int] = ()) -> dict[
     from tallystick.tables.plan import GROUP_SIZES
 
     price, left = price_of(plan, account), account.remaining
+    denial, refusal = _denial(plan, price, account), _refusal(plan, price, account)
     return {
         "hash": plan.hash,
         "population": account.name,
@@ -121,8 +122,8 @@ def plan_facts(plan: Plan, account: Account, sizes: Sequence[int] = ()) -> dict[
         "left": left.text(upward=False),
         "left_amount": left.to_dict(),
         "fits": price.fits(left),
-        "would_fit": _would_fit(plan, price, account),
-        "refused": _refusal(plan, price, account),
+        "would_fit": None if denial is None else denial.to_data(),
+        "refused": None if refusal is None else refusal.to_data(),
         "error": plan.error(group_size=sizes[0] if sizes else 1_000),
         "group_size": sizes[0] if sizes else 1_000,
         "error_by_size": plan.error_by_size(sizes or GROUP_SIZES),
@@ -131,28 +132,28 @@ def plan_facts(plan: Plan, account: Account, sizes: Sequence[int] = ()) -> dict[
     }
 
 
-def _would_fit(plan: Plan, price: Amount, account: Account) -> str | None:
-    """What would fit where the plan does not."""
+def _denial(plan: Plan, price: Amount, account: Account) -> Refused | BudgetExceeded | None:
+    """The denial that paying this price would meet, with the plans that fit."""
     from tallystick.tables.denial import with_plans
 
     try:
         account.rehearse(price)
     except BudgetExceeded as problem:
-        return ", or ".join(with_plans(plan, problem).fits)
+        return with_plans(plan, problem, account)
     except Refused as problem:
-        return str(problem)
+        return problem
     return None
 
 
-def _refusal(plan: Plan, price: Amount, account: Account) -> str | None:
-    """Why the data would not answer this plan now: closed after a failure, or below the least price."""
+def _refusal(plan: Plan, price: Amount, account: Account) -> Refused | None:
+    """The refusal of this plan now: the data are closed after a failure, or the price is below the least one."""
     from tallystick.tables.sources import identity
 
     table = plan.query.table
     try:
         account.admit(price, source=identity(table.source, table.name))
     except Refused as problem:
-        return str(problem)
+        return problem
     return None
 
 
@@ -308,18 +309,18 @@ def dry_statement(
     plan = statement.plan if form is None else form.plan
     with warnings.catch_warnings():
         if form is not None:  # whoever asks the same has a reason of their own
-            warnings.filterwarnings("ignore", "charge .* was made with the reason")
+            warnings.simplefilter("ignore", OtherReason)
         try:
             job = Job(plan, account, find(asked, book), reason_of(statement, why), name, out, None, anew=True)
             return dry(job, names_of(statement, form))
         except BudgetExceeded as problem:
-            raise with_plans(statement.plan, problem) from None
+            raise with_plans(statement.plan, problem, account) from None
 
 
 def _told(job: Job, problem: BudgetExceeded) -> BudgetExceeded:
-    from tallystick.tables.denial import of_a_model
+    from tallystick.tables.denial import for_model
 
-    return problem if job.reader is None else of_a_model(problem)
+    return problem if job.reader is None else for_model(problem)
 
 
 def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str, Any]:

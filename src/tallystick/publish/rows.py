@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tallystick.cards import Card
     from tallystick.learn.estimator import Recipe
     from tallystick.ledger.account import Account
+    from tallystick.ledger.filters import Amount
     from tallystick.tables.plan import Plan
     from tallystick.tables.reader import Reader
     from tallystick.tables.table import Table
@@ -363,9 +364,11 @@ def release(job: RowsJob, progress: Callable[[str], None] | None = None) -> dict
 def _offering(fit: RowsFit) -> AbstractContextManager[None]:
     """A denial in the words of a fit."""
     model, delta = fit.asked.model(), charged_delta(fit.account, fit.asked.delta)
-    return offering_epsilon(
-        model.epsilon, lambda other: fit.account.price(model.set_params(epsilon=other).privacy, delta=delta)
-    )
+
+    def price(other: float) -> Amount:
+        return fit.account.price(model.set_params(epsilon=other).privacy, delta=delta)
+
+    return offering_epsilon(fit.account, model.epsilon, price)
 
 
 def fit_rows(fit: RowsFit, *, why: str, key: str, progress: Callable[[str], None] | None = None) -> FittedModel:

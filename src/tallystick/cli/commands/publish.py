@@ -12,9 +12,9 @@ import typer
 
 from tallystick.cli import question as ask
 from tallystick.cli.commands.rehearse import rehearse
-from tallystick.cli.failure import in_shell, offers_in_shell
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
-from tallystick.errors import InvalidInput
+from tallystick.cli.wording import offers_in_shell, running_command
+from tallystick.errors import BudgetExceeded, InvalidInput, TallystickError
 from tallystick.ledger.book import opened, place_of
 from tallystick.printing import cell, escaped, percent_up, plain_up, visible
 from tallystick.publish import datasets, jobs
@@ -154,15 +154,23 @@ def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
     lines = [
         f"price    {facts['price']}{beside(facts)}   (left {facts['left']}, population {facts['population']})",
         *(f"error    {name} {words} in 95 of 100 cases" for name, words in error_words(plan, sizes).items()),
-        *(f"warning  {in_shell(warning)}" for warning in plan.facts()["warnings"]),
+        *(f"warning  {warning}" for warning in plan.facts()["warnings"]),
         "no data was opened",
     ]
     if facts["refused"]:
-        lines.insert(1, f"         {in_shell(facts['refused'])}")
-    if not facts["fits"]:
-        lines.insert(1, f"         does not fit; fits: {offers_in_shell(facts['would_fit'])}")
+        lines[1:1] = _problem_lines(facts["refused"], "works")
+    if facts["would_fit"]:
+        lines[1:1] = _problem_lines(facts["would_fit"], "fits")
     said = plan.facts()["warnings"]  # at the top already
     return [*lines, "", *(line for line in plan.explain().splitlines() if line.removeprefix("  WARNING  ") not in said)]
+
+
+def _problem_lines(data: dict[str, Any], works: str) -> list[str]:
+    """The lines about a plan that would not be released now."""
+    problem = TallystickError.from_data(data)
+    first = "does not fit" if isinstance(problem, BudgetExceeded) else problem.message
+    offers = [f"{works}: {offer}" for offer in offers_in_shell(problem, running_command())]
+    return [f"         {line}" for line in (first, *offers)]
 
 
 def beside(facts: dict[str, Any]) -> str:

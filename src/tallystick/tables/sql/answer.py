@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused
+from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, OtherReason, Refused
 from tallystick.ledger.chain import digest
 from tallystick.printing import html_text, json_text, visible
 from tallystick.tables.denial import with_plans
@@ -235,7 +235,7 @@ def answered(
     try:
         with warnings.catch_warnings():
             if automatic is not None:  # whoever asks the same has a reason of their own
-                warnings.filterwarnings("ignore", "charge .* was made with the reason")
+                warnings.simplefilter("ignore", OtherReason)
             made = release(
                 plan, plan.account or account, why=why, key=key or automatic, dataset=known.dataset, progress=progress,
                 names=names_of(statement, form),
@@ -248,7 +248,8 @@ def answered(
             "own, OPTIONS(key='again') or key="
         ) from None
     except BudgetExceeded as problem:
-        raise with_plans(statement.plan, problem) from None  # in the statement's own words and order
+        # in the statement's own words and order
+        raise with_plans(statement.plan, problem, plan.account or account) from None
     assert made.receipt is not None
     return Answered(statement, made, str(account.paid(made.receipt)), account.remaining.text(upward=False), form)
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tallystick.cli.failure import in_shell, offers_in_shell
+from tallystick.cli.wording import offers_in_shell, running_command
+from tallystick.errors import BudgetExceeded, TallystickError
 from tallystick.printing import cell, escaped, percent_up, plain_up, visible
 from tallystick.publish.request import answer, rehearse
 
@@ -65,15 +66,23 @@ def plan_lines(offer: Facts) -> list[str]:
     lines = [
         f"price    {offer['price']}{beside(offer)}   (left {offer['left']}, population {offer['population']})",
         *(f"error    {name} {words} in 95 of 100 cases" for name, words in offer["error_words"].items()),
-        *(f"warning  {in_shell(warning)}" for warning in warnings),
+        *(f"warning  {warning}" for warning in warnings),
         "no data was opened",
     ]
     if offer["refused"]:
-        lines.insert(1, f"         {in_shell(offer['refused'])}")
-    if not offer["fits"]:
-        lines.insert(1, f"         does not fit; fits: {offers_in_shell(offer['would_fit'])}")
+        lines[1:1] = _problem_lines(offer["refused"], "works")
+    if offer["would_fit"]:
+        lines[1:1] = _problem_lines(offer["would_fit"], "fits")
     explained = [line for line in offer["explained"].splitlines() if line.removeprefix("  WARNING  ") not in warnings]
     return [*lines, "", *explained]
+
+
+def _problem_lines(data: Facts, works: str) -> list[str]:
+    """The lines about a request that would not be answered now."""
+    problem = TallystickError.from_data(data)
+    first = "does not fit" if isinstance(problem, BudgetExceeded) else problem.message
+    offers = [f"{works}: {offer}" for offer in offers_in_shell(problem, running_command())]
+    return [f"         {line}" for line in (first, *offers)]
 
 
 def beside(facts: Facts) -> str:

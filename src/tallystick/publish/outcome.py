@@ -24,10 +24,10 @@ class Offer(Plain):
     left: str
     left_amount: Mapping[str, Any]
     fits: bool
-    would_fit: str | None = None
-    """Prices that fit, if the request does not."""
-    refused: str | None = None
-    """Why the data would not answer now: closed after a failure, or below their least price."""
+    would_fit: Mapping[str, Any] | None = None
+    """The denial that paying would meet, as error data with the remedies that fit."""
+    refused: Mapping[str, Any] | None = None
+    """The refusal of the data as error data: closed after a failure, or below their least price."""
     again: int | None = None
     """The charge that has the answer already, so that nothing would be charged; None if there is none."""
     hash: str = ""

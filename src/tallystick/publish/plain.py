@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from types import NoneType
 from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
@@ -13,7 +13,15 @@ from tallystick.errors import InvalidInput
 T = TypeVar("T")
 INFINITE = ("inf", "-inf")
 """Numbers that JSON does not have are written as text."""
-NAMES = {str: "text", float: "a number", int: "a whole number", bool: "true or false"}
+TYPES: Mapping[Any, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "text"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    bool: ((bool,), "true or false"),
+    tuple: ((list,), "a list"),
+    Mapping: ((dict,), "an object"),
+}
+"""By annotated type: the types of JSON data that are read as it, and their name."""
 
 
 class Plain:
@@ -23,12 +31,12 @@ class Plain:
 
     def to_data(self) -> dict[str, Any]:
         """Return the fields as JSON data."""
-        return to_fields(self)
+        return {each.name: to_plain(getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
     def from_data(cls, data: Any) -> Self:
         """Return what ``to_data`` wrote; anything else is refused."""
-        return from_fields(cls, data, name=cls.__name__.lower())
+        return read_fields(cls, data)
 
 
 def to_plain(value: Any) -> Any:
@@ -43,57 +51,40 @@ def to_plain(value: Any) -> Any:
     return str(value) if is_infinite else value
 
 
-def to_fields(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass as JSON data."""
-    return {each.name: to_plain(getattr(value, each.name)) for each in fields(value)}
-
-
-def from_fields(cls: type[T], data: Any, *, name: str) -> T:
-    """Build a dataclass from JSON data; ``name`` is what errors call it. A field with a default may be left out."""
-    known: dict[str, Field[Any]] = {each.name: each for each in fields(cls)}  # type: ignore[arg-type]
-    if not isinstance(data, dict):
-        raise _mistyped(name, data, "an object")
-    for unknown in [each for each in data if each not in known]:
-        raise InvalidInput(name, f"the field {unknown[:40]!r}", f"the fields {', '.join(known)}")
-    for each in known.values():
-        if each.name not in data and each.default is MISSING and each.default_factory is MISSING:
-            raise InvalidInput(name, f"no field {each.name!r}", f"the fields {', '.join(known)}")
+def read_fields(cls: type[T], data: Any) -> T:
+    """Build a dataclass from JSON data; a field with a default may be left out."""
+    name, known = cls.__name__, {each.name: each for each in fields(cls)}  # type: ignore[arg-type]
+    needed = {each.name for each in known.values() if each.default is MISSING and each.default_factory is MISSING}
+    if not isinstance(data, dict) or not needed <= data.keys() <= known.keys():
+        wrong = sorted(data.keys() - known.keys() or needed - data.keys()) if isinstance(data, dict) else []
+        raise InvalidInput(name, wrong or type(data).__name__, f"an object with fields {', '.join(known)}")
     hints = get_type_hints(cls)
     return cls(**{each: read(f"{name}.{each}", value, hints[each]) for each, value in data.items()})
 
 
 def read(name: str, data: Any, hint: Any) -> Any:
     """Return JSON data as a value of an annotated type, or refuse it."""
-    origin, inside = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return data
+    inside, kind = get_args(hint), get_origin(hint) or hint
     if NoneType in inside:
         return None if data is None else read(name, data, inside[0])
-    if origin is tuple:
+    if hasattr(kind, "from_data"):
+        return kind.from_data(data)
+    if kind is Any:
+        return data
+    if kind is float and data in INFINITE:
+        return float(data)
+    types, allowed = TYPES[kind]
+    if type(data) not in types:
+        raise InvalidInput(name, f"a value of type {type(data).__name__}", allowed)
+    if kind is tuple:
         return _read_tuple(name, data, inside)
-    if origin is not None:
-        members = _of_type(name, data, dict, "an object").items()
-        return {each: read(f"{name}.{each[:40]}", value, inside[1]) for each, value in members}
-    if hasattr(hint, "from_data"):
-        return hint.from_data(data)
-    if hint is float and (type(data) is int or data in INFINITE):
-        return float(data) if data in INFINITE else data
-    return _of_type(name, data, hint, NAMES[hint])
-
-
-def _read_tuple(name: str, data: Any, inside: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a list as a tuple of one type, of any length or of as many values as are annotated."""
-    values = _of_type(name, data, list, "a list")
-    if inside[-1] is not Ellipsis and len(values) != len(inside):
-        raise InvalidInput(name, f"{len(values)} values", f"{len(inside)} values")
-    return tuple(read(name, each, inside[0]) for each in values)
-
-
-def _of_type(name: str, data: Any, kind: type[T], allowed: str) -> T:
-    if type(data) is not kind:
-        raise _mistyped(name, data, allowed)
+    if kind is Mapping:
+        return {each: read(f"{name}.{each[:40]}", value, inside[1]) for each, value in data.items()}
     return data
 
 
-def _mistyped(name: str, data: Any, allowed: str) -> InvalidInput:
-    return InvalidInput(name, f"a value of type {type(data).__name__}", allowed)
+def _read_tuple(name: str, data: list[Any], inside: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a list as a tuple of one type, of any length or of as many values as are annotated."""
+    if inside[-1] is not Ellipsis and len(data) != len(inside):
+        raise InvalidInput(name, f"{len(data)} values", f"{len(inside)} values")
+    return tuple(read(name, each, inside[0]) for each in data)

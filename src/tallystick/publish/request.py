@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
 from tallystick.errors import InvalidInput
-from tallystick.publish.kinds import Kind, read_kind
+from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer, Offer, Outcome
-from tallystick.publish.plain import Plain, from_fields, to_fields
+from tallystick.publish.plain import Plain, read_fields
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
@@ -50,7 +50,7 @@ class Cost(Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(Plain):
     """What is asked, at which cost, under which key, and why."""
 
     what: Kind
@@ -60,7 +60,7 @@ class Request:
 
     def to_data(self) -> dict[str, Any]:
         """Return the request as JSON data."""
-        return {"format": FORMAT, **to_fields(self)}
+        return {"format": FORMAT, **Plain.to_data(self)}
 
     @classmethod
     def from_data(cls, data: Any) -> Request:
@@ -68,23 +68,12 @@ class Request:
         with strict_json.written("request", FORMAT):
             if data["format"] != FORMAT:
                 raise InvalidInput("format", data["format"], FORMAT)
-            body = {name: value for name, value in data.items() if name not in ("format", "what")}
-            named = from_fields(_Named, body, name="request")
-            return cls(read_kind(data["what"]), named.cost, named.key, named.why)
+            return read_fields(cls, {name: value for name, value in data.items() if name != "format"})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Request:
         """Return the request of a JSON text, read strictly."""
         return cls.from_data(strict_json.read(text, name="request", allowed=f"JSON of {FORMAT}", longest=LONGEST))
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """The fields of a request that every kind has."""
-
-    cost: Cost = Cost()
-    key: str | None = None
-    why: str | None = None
 
 
 def price(request: Request, book: Ledger, *, group_sizes: Sequence[int] = ()) -> Offer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from tallystick.tables.sources import NO_NAMES, Names, identity
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.cards import Card
     from tallystick.ledger.account import Account
     from tallystick.ledger.filters import Amount
     from tallystick.ledger.pay import Receipt
@@ -35,63 +35,49 @@ if TYPE_CHECKING:
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
     from tallystick.tables.sql.answer import Answered
-    from tallystick.tables.table import Table
 
 Progress = Callable[[str], None] | None
 USUAL_SIZE = 1_000
 """Rows in a group for which an error is shown if no size is named."""
 
 
-@dataclass(frozen=True, slots=True)
-class Work(ABC):
-    """One request, ready to be priced, rehearsed and paid."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """A plan of a registered table and the account that pays, ready to be priced, rehearsed and paid.
+
+    A kind of request whose answer is not the table of the plan is a class below this one.
+    """
 
     account: Account
     dataset: Dataset
     why: str
     key: str | None
     """None: the ledger makes a key, so that it is a release of its own."""
+    plan: Plan
+    names: Names = field(default=NO_NAMES, kw_only=True)
+    """Names that a statement gives to columns of the plan."""
 
     @property
-    @abstractmethod
     def privacy(self) -> PrivacyLoss:
         """The loss of the release."""
+        return self.plan.privacy
 
     @property
-    @abstractmethod
     def delta(self) -> float | None:
         """The delta that the release may spend."""
+        return self.plan.delta
 
     @property
-    @abstractmethod
-    def table(self) -> Table:
-        """The registered table that is read."""
+    def charged_delta(self) -> float | None:
+        """The delta at which the account charges the release."""
+        return charged_delta(self.account, self.delta)
 
-    @abstractmethod
-    def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
-        """Return what an offer says besides its price; raise if the request does not say which epsilon it means."""
-
-    @abstractmethod
-    def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
-        """Return a denial with offers of this kind."""
-
-    @abstractmethod
-    def rehearse(self) -> Receipt | None:
-        """Return the receipt if the key has its answer; else raise what ``answer`` would before it charges."""
-
-    @abstractmethod
-    def answer(self, progress: Progress) -> Answer:
-        """Pay, compute, record; the same key again gives the same answer and charges nothing."""
-
-    @property
-    def price(self) -> Amount:
-        """The amount that the account would pay."""
-        return self.account.price(self.privacy, delta=charged_delta(self.account, self.delta))
+    # The price.
 
     def offer(self, sizes: Sequence[int] = ()) -> Offer:
-        """Return price, error and whether it fits."""
+        """Return price, error and whether it fits; ``sizes`` are rows in a group, for errors that depend on it."""
         facts = self.facts(sizes)
-        price, left = self.price, self.account.remaining
+        price, left = self.account.price(self.privacy, delta=self.charged_delta), self.account.remaining
         return Offer(
             population=self.account.name,
             price=str(price),
@@ -100,95 +86,27 @@ class Work(ABC):
             left=left.text(upward=False),
             left_amount=left.to_dict(),
             fits=price.fits(left),
-            would_fit=self._would_fit(price),
-            refused=self._refusal(price),
+            would_fit=self._problem(lambda: self.account.rehearse(price)),
+            refused=self._problem(lambda: self.account.admit(price, source=self._source)),
             **facts,
         )
 
-    def _alone(self, price: Amount) -> str:
-        return epsilon_alone(self.privacy, price, self.account.quoted_delta(float(price.delta)))
-
-    def _would_fit(self, price: Amount) -> str | None:
-        try:
-            self.account.rehearse(price)
-        except BudgetExceeded as problem:
-            return ", or ".join(self.denial(problem).fits)
-        except Refused as problem:
-            return str(problem)
-        return None
-
-    def _refusal(self, price: Amount) -> str | None:
-        try:
-            self.account.admit(price, source=identity(self.table.source, self.table.name))
-        except Refused as problem:
-            return str(problem)
-        return None
-
-    def payment(self, receipt: Receipt, *, fresh: bool) -> Payment:
-        """Return what was paid and what is left now."""
-        price = self.account.paid(receipt)
-        left = self.account.remaining.text(upward=False)
-        return Payment(receipt.charge, not fresh, str(price), self._alone(price), left, self.account.name, receipt.head)
-
-    def outcome(self, receipt: Receipt, *, fresh: bool, **found: Any) -> Outcome:
-        """Return the outcome with its payment, receipt and key."""
-        key = self.key or self.account.ledger.charge_row(receipt.charge)[0].key
-        paid = self.payment(receipt, fresh=fresh)
-        return Outcome(key, paid, receipt=json.loads(receipt.to_json()), **found)
-
-    @contextmanager
-    def asking(self) -> Iterator[None]:
-        """Word a denial, and a file that has moved, as this request needs it."""
-        try:
-            with told_of_moves(self.account.ledger):
-                yield
-        except BudgetExceeded as problem:
-            raise self.denial(problem) from None
-
-
-@dataclass(frozen=True, slots=True)
-class PlanWork(Work):
-    """A plan of a registered table."""
-
-    plan: Plan
-    names: Names = field(default=NO_NAMES, kw_only=True)
-
-    @property
-    def privacy(self) -> PrivacyLoss:
-        """The loss of the plan."""
-        return self.plan.privacy
-
-    @property
-    def delta(self) -> float | None:
-        """The delta that the plan may spend."""
-        return self.plan.delta
-
-    @property
-    def table(self) -> Table:
-        """The table of the plan."""
-        return self.plan.query.table
-
-    def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
-        """Return a denial with smaller plans that fit."""
-        return with_plans(self.plan, problem)
-
     def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
-        """Return hash, errors, groups and warnings of the plan, and the charge that has its answer."""
-        plan, size = self.plan, sizes[0] if sizes else USUAL_SIZE
+        """Return what the offer says besides; raise if a new plan does not say which epsilon it means."""
+        plan, size, facts = self.plan, sizes[0] if sizes else USUAL_SIZE, self.plan.facts()
         earlier = self._earlier()
         if earlier is None:
             require_stated(plan, self.account)
         by_size = plan.error_by_size(sizes or GROUP_SIZES)
-        shown = next(iter(by_size.values()), ())
         return {
             "again": None if earlier is None else earlier.charge,
             "hash": plan.hash,
             "error": plan.error(group_size=size),
             "group_size": size,
             "error_by_size": by_size,
-            "error_words": error_words(plan, shown),
-            "groups": plan.facts()["keys"],
-            "warnings": tuple(plan.facts()["warnings"]),
+            "error_words": error_words(plan, next(iter(by_size.values()), ())),
+            "groups": facts["keys"],
+            "warnings": tuple(facts["warnings"]),
             "explained": plan.explain(),
         }
 
@@ -197,15 +115,48 @@ class PlanWork(Work):
             return None
         return run.answered_before(self.plan, self.account, key=self.key, dataset=self.dataset.name, names=self.names)
 
+    @property
+    def _source(self) -> str:
+        table = self.plan.query.table
+        return identity(table.source, table.name)
+
+    def _alone(self, price: Amount) -> str:
+        return epsilon_alone(self.privacy, price, self.account.quoted_delta(float(price.delta)))
+
+    def _problem(self, check: Callable[[], None]) -> dict[str, Any] | None:
+        """Return the denial or refusal that a check raises, as data."""
+        try:
+            check()
+        except BudgetExceeded as problem:
+            return self.denial(problem).to_data()
+        except Refused as problem:
+            return problem.to_data()
+        return None
+
+    def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
+        """Return a denial with smaller requests that fit."""
+        return with_plans(self.plan, problem, self.account)
+
+    # The release.
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Add remedies to a denial, and to the error of a file that has moved."""
+        try:
+            with told_of_moves(self.account.ledger):
+                yield
+        except BudgetExceeded as problem:
+            raise self.denial(problem) from None
+
     def rehearse(self) -> Receipt | None:
-        """Check everything up to the charge; no row is read."""
+        """Return the receipt if the key has its answer; else raise what ``answer`` would before it charges."""
         with self.asking():
             return run.rehearsed(
                 self.plan, self.account, why=self.why, key=self.key, dataset=self.dataset.name, names=self.names
             )
 
     def release(self, progress: Progress) -> Release:
-        """Pay for the plan and compute it."""
+        """Pay for the plan, compute it and record it; the same key again charges nothing."""
         with self.asking():
             return run.release(
                 self.plan, self.account, why=self.why, key=self.key, progress=progress, dataset=self.dataset.name
@@ -218,23 +169,28 @@ class PlanWork(Work):
 
     def tabled(self, made: Release, **found: Any) -> Outcome:
         """Return a released table as an outcome."""
-        facts = {
-            "plan_hash": self.plan.hash,
-            "holds": made.holds,
-            "left_out": made.left_out,
-            "wide": made.wide,
-            "widths": made.widths(),
-            "removed": [each.to_data() for each in made.removed()],
-        }
-        notes = tuple(filter(None, (made.holds, made.left_out, made.wide)))
-        assert made.receipt is not None
+        said = {"holds": made.holds, "left_out": made.left_out, "wide": made.wide}
+        removed = [each.to_data() for each in made.removed()]
+        facts = {"plan_hash": self.plan.hash, **said, "widths": made.widths(), "removed": removed}
+        notes = tuple(filter(None, said.values()))
         return self.outcome(
             made.receipt, fresh=made.fresh, table=released_table(made), facts=facts, notes=notes, **found
         )
 
-    def card(self, made: Release) -> Any:
+    def card(self, made: Release) -> Card:
         """Return the privacy card of a release."""
         return card(made, dataset=self.dataset.name, about=self.dataset.about)
+
+    def payment(self, receipt: Receipt, *, fresh: bool) -> Payment:
+        """Return what was paid and what is left now."""
+        price, left = self.account.paid(receipt), self.account.remaining.text(upward=False)
+        return Payment(receipt.charge, not fresh, str(price), self._alone(price), left, self.account.name, receipt.head)
+
+    def outcome(self, receipt: Receipt | None, *, fresh: bool, **found: Any) -> Outcome:
+        """Return the outcome with its payment, receipt and key."""
+        assert receipt is not None  # an account has paid
+        key = self.key or self.account.ledger.charge_row(receipt.charge)[0].key
+        return Outcome(key, self.payment(receipt, fresh=fresh), receipt=json.loads(receipt.to_json()), **found)
 
 
 def plan_key(plan: Plan, dataset: Dataset) -> str:

@@ -11,7 +11,7 @@ from tallystick.publish.datasets import check_column, find
 from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer
 from tallystick.publish.suggest import BEYOND, WITHIN, lines, suggest_caps
-from tallystick.publish.work import PlanWork, Progress, plan_key
+from tallystick.publish.work import Progress, Work, plan_key
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
@@ -45,14 +45,14 @@ class Caps(Kind):
         for column in self.by:
             check_column("by", column, table)
         for column in self.ranges:
-            check_column("range", column, table)
+            check_column("ranges", column, table)
             kind = table.schema.type_of(column)
             if kind not in ("integer", "number"):
-                raise InvalidInput("range", column, f"a numeric column ({column} is {kind})")
+                raise InvalidInput("ranges", column, f"a numeric column ({column} is {kind})")
 
 
-@dataclass(frozen=True, slots=True)
-class CapsWork(PlanWork):
+@dataclass(frozen=True, slots=True, eq=False)
+class CapsWork(Work):
     """The plan of the quantiles, from which caps and bounds are read."""
 
     asked: Asked
@@ -61,7 +61,6 @@ class CapsWork(PlanWork):
         """Return caps and bounds."""
         release = self.release(progress)
         made = self.asked.read(release)
-        assert release.receipt is not None
         outcome = self.outcome(release.receipt, fresh=release.fresh, facts=made.to_data(), notes=tuple(lines(made)))
         return Answer(outcome, made, lambda: self.card(release))
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from tallystick.publish.fits import Fit, check_cost
 from tallystick.publish.models import LinearModel, linear_regression
 from tallystick.publish.outcome import Answer
-from tallystick.publish.work import PlanWork, Progress, plan_key
-from tallystick.tables.denial import of_a_model, with_plans
+from tallystick.publish.work import Progress, Work, plan_key
+from tallystick.tables.denial import for_model
 
 if TYPE_CHECKING:
     from tallystick.errors import BudgetExceeded
@@ -32,15 +32,15 @@ class LinearFit(Fit):
         return LinearWork(account, dataset, request.why or "", key, plan, regression)
 
 
-@dataclass(frozen=True, slots=True)
-class LinearWork(PlanWork):
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearWork(Work):
     """The plan of the sums, from which the model is read."""
 
     regression: Regression
 
     def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
         """Return a denial with prices that fit; no sum of a model can be left out."""
-        return of_a_model(with_plans(self.plan, problem))
+        return for_model(Work.denial(self, problem))
 
     def answer(self, progress: Progress) -> Answer:
         """Return the model and the sums."""

@@ -12,7 +12,7 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.place import names_server
 from tallystick.publish.datasets import find, payer
 from tallystick.publish.kinds import Kind
-from tallystick.publish.work import PlanWork, plan_key
+from tallystick.publish.work import Work, plan_key
 from tallystick.tables.plan import Plan
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Question(Kind):
         """Return the question of a plan."""
         return cls(dataset, json.loads(plan.to_json()), **options)
 
-    def work(self, request: Request, book: Ledger) -> PlanWork:
+    def work(self, request: Request, book: Ledger) -> Work:
         """Return the plan, priced again, for the data set it was made for and the units that it protects."""
         if request.cost.words:
             raise InvalidInput("cost", request.cost.words, "no cost: a plan has its own")
@@ -49,7 +49,7 @@ class Question(Kind):
         account = payer(dataset, book, self.account)
         plan = self._plan(dataset, account)
         key = None if self.is_new else plan_key(plan, dataset)
-        return PlanWork(account, dataset, request.why or "", request.key or key, plan)
+        return Work(account, dataset, request.why or "", request.key or key, plan)
 
     def _plan(self, dataset: Dataset, account: Account) -> Plan:
         plan = Plan.from_json(json.dumps(self.plan), account=account)

@@ -12,7 +12,7 @@ from tallystick.publish.catalogue import catalogue
 from tallystick.publish.datasets import find
 from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer, Outcome
-from tallystick.publish.work import PlanWork, Progress, released_table
+from tallystick.publish.work import Progress, Work, released_table
 from tallystick.tables.denial import with_plans
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.sql import answer as answers
@@ -45,8 +45,8 @@ class Statement(Kind):
         return StatementWork(account, dataset, why, asked.key, asked.plan, statement, asked, names=asked.names)
 
 
-@dataclass(frozen=True, slots=True)
-class StatementWork(PlanWork):
+@dataclass(frozen=True, slots=True, eq=False)
+class StatementWork(Work):
     """A planned statement; ``plan`` is the one form of its question if its key is automatic."""
 
     statement: Planned
@@ -54,20 +54,20 @@ class StatementWork(PlanWork):
 
     def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
         """Return a denial with smaller plans, in the statement's own words and order."""
-        return with_plans(self.statement.plan, problem)
+        return with_plans(self.statement.plan, problem, self.account)
 
     def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
         """Return what EXPLAIN says."""
         explained = self.explained()
         own = {"hash": self.statement.plan.hash, "error": self.statement.plan.error(), "notes": self.statement.notes}
-        return {**PlanWork.facts(self, sizes), **own, "again": explained.before, "explained": str(explained)}
+        return {**Work.facts(self, sizes), **own, "again": explained.before, "explained": str(explained)}
 
     def rehearse(self) -> Receipt | None:
         """Check everything up to the charge, and what is done with the answer; no row is read."""
         answers.reason_of(self.statement, self.why or None)
         self.statement.released.rehearse()
         with answers.quiet_reasons(self.asked):
-            return PlanWork.rehearse(self)
+            return Work.rehearse(self)
 
     def answer(self, progress: Progress) -> Answer:
         """Return the table that the statement asks for; EXPLAIN gives an offer, and nothing is charged."""
@@ -77,11 +77,9 @@ class StatementWork(PlanWork):
             made = answers.answered(
                 self.statement, self.account, why=self.why or None, key=self._named, progress=progress
             )
-        receipt = made.release.receipt
-        assert receipt is not None
         facts = {"plan_hash": made.release.plan.hash, "removed": [each.to_data() for each in made.removed()]}
         found = {"table": released_table(made), "notes": made.notes, "facts": facts}
-        return Answer(self.outcome(receipt, fresh=made.fresh, **found), made, lambda: card(made))
+        return Answer(self.outcome(made.release.receipt, fresh=made.fresh, **found), made, lambda: card(made))
 
     @property
     def _named(self) -> str | None:

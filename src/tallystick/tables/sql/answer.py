@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused
+from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, OtherReason, Refused
 from tallystick.ledger.chain import digest
 from tallystick.printing import html_text, json_text, visible
 from tallystick.tables.denial import with_plans
@@ -247,7 +247,8 @@ def answered(
             "own, OPTIONS(key='again') or key="
         ) from None
     except BudgetExceeded as problem:
-        raise with_plans(statement.plan, problem) from None  # in the statement's own words and order
+        # in the statement's own words and order
+        raise with_plans(statement.plan, problem, asked.plan.account or account) from None
     assert made.receipt is not None
     paid, left = str(account.paid(made.receipt)), account.remaining.text(upward=False)
     return Answered(statement, made, paid, left, asked.form)
@@ -277,7 +278,7 @@ def quiet_reasons(asked: AskedAs) -> Iterator[None]:
     """Under an automatic key, accept that an earlier caller of the same question had a reason of their own."""
     with warnings.catch_warnings():
         if asked.form is not None:
-            warnings.filterwarnings("ignore", "charge .* was made with the reason")
+            warnings.simplefilter("ignore", OtherReason)
         yield
 
 

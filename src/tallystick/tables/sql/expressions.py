@@ -55,10 +55,10 @@ class RowReader:
             return self.text.wrong(f"{problem.argument} {problem.value}", node, problem.allowed)
         name = problem.argument.removeprefix("arguments of ")
         word, allowed = _SIGNS.get(name, name.upper()), str(problem.allowed)
-        if "fit each other" in allowed:
+        if problem.code == "types_differ":
             allowed = "values of one type: a text in single quotes, a number without, DATE '2026-02-28', or CAST"
         several = isinstance(problem.value, list | tuple)
-        given = ", ".join(map(str, problem.value)) if several else problem.value  # type: ignore[call-overload]
+        given = ", ".join(map(str, problem.value)) if several else problem.value
         return self.text.wrong(f"{word} of {given}", node, allowed)
 
     def _read(self, node: exp.Expr) -> Expression:

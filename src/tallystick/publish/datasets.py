@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
-from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger.book import opened, opened_if_there
 from tallystick.ledger.registry import NOTE_FORMAT
 from tallystick.place import names_server
@@ -279,9 +279,8 @@ def told_of_moves(book: Ledger) -> Iterator[None]:
         for dataset in known(book).values() if problem.argument == "source" else ():
             table = dataset.table
             if table["source"]["place"] == problem.value and not Path(str(problem.value)).exists():
-                named = f"--name {dataset.name} --population {dataset.population} --unit {table['unit'] or 'each-row'}"
-                works = f"the file where it was, or: tallystick dataset add NEW_PLACE {named} --update"
-                raise InvalidInput("source", problem.value, works) from None
+                remedies = [Remedy("move_source", dataset=dataset.name)]
+                raise InvalidInput("source", problem.value, "the file where it was", remedies=remedies) from None
         raise
 
 

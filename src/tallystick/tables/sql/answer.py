@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, OtherReason, Refused
+from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, OtherReason, Refused, Remedy
 from tallystick.ledger.chain import digest
 from tallystick.printing import html_text, json_text, visible
 from tallystick.tables.denial import with_plans
@@ -244,12 +244,14 @@ def answered(
         if automatic is None:
             raise
         raise IdempotencyConflict(
-            f"this statement was asked before and has no answer ({problem}); to pay and try again give it a key of its "
-            "own, OPTIONS(key='again') or key="
+            f"this statement was asked before and has no answer ({problem}); to pay and try again, give it another key",
+            remedies=[Remedy("set_argument", argument="key", value="again")],
         ) from None
     except BudgetExceeded as problem:
         # in the statement's own words and order
-        raise with_plans(statement.plan, problem, plan.account or account) from None
+        denial = with_plans(statement.plan, problem, plan.account or account, known.dataset)
+        denial.interface = "sql"
+        raise denial from None
     assert made.receipt is not None
     return Answered(statement, made, str(account.paid(made.receipt)), account.remaining.text(upward=False), form)
 
@@ -258,7 +260,8 @@ def reason_of(statement: Statement, why: str | None) -> str:
     """Why it is asked: the statement's own word, or the one beside it."""
     said = statement.options.given.get("why", why)
     if said is None:
-        raise InvalidInput("why", None, 'the reason, which is kept in the record: why="...", in the shell --why "..."')
+        remedies = [Remedy("set_argument", argument="why", value="...")]
+        raise InvalidInput("why", None, "the reason, which is kept in the record", remedies=remedies)
     return str(said)
 
 

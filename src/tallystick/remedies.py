@@ -36,7 +36,10 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "pass_frame": (),
         "join_on_unit": (),
         "update_table": (),
+        "move_source": ("dataset",),
+        "add_dataset": (),
         "show_datasets": (),
+        "state_decisions": ("fields",),
         # Accounts, answers and the ledger.
         "open_account": ("account", "budget"),
         "reopen_account": ("account",),
@@ -44,11 +47,23 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "reuse_key": ("key",),
         "verify_ledger": (),
         "create_ledger": ("place",),
-        "accept_head": ("place",),
-        "accept_first_use": ("place",),
+        "accept_head": (),
+        "accept_first_use": (),
     }
 )
 """Every kind of remedy with the facts that it always has."""
+OF_DATASET: Final = frozenset(
+    (
+        "lower_max_groups",
+        "declare_caps",
+        "declare_bounds",
+        "declare_type",
+        "update_table",
+        "state_decisions",
+        "clear_failure",
+    )
+)
+"""Kinds that change a registered data set, whose name is the fact ``dataset`` where it is known."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -79,6 +94,12 @@ class Remedy:
     def get(self, name: str, default: Any = None) -> Any:
         """The fact of that name, or a default."""
         return self.facts.get(name, default)
+
+    def about(self, dataset: str) -> Remedy:
+        """The remedy with the name of the data set, if it changes one and has none yet."""
+        if self.kind not in OF_DATASET or "dataset" in self.facts:
+            return self
+        return Remedy(self.kind, **self.facts, dataset=dataset)
 
     def to_data(self) -> dict[str, Any]:
         """The remedy as JSON data."""

@@ -112,7 +112,7 @@ def _raised(remedy: Remedy) -> str:
 
 
 def _caps(remedy: Remedy) -> str:
-    return f"say .per_unit({' and '.join(f'{cap}=' for cap in remedy['caps'])}) before group_by"
+    return f".per_unit({', '.join(f'{cap}=...' for cap in remedy['caps'])}) before group_by"
 
 
 def _bounds(remedy: Remedy) -> str:
@@ -137,9 +137,12 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "declare_bounds": _bounds,
     "declare_type": lambda each: f"types={{{each['column']!r}: {each['type']!r}}}",
     "name_public_table": lambda each: "public={'name': 'file.csv'} for a public table",
-    "pass_frame": lambda each: "data frames of pandas, Polars, Arrow or Spark in one ts.Private(...)",
+    "pass_frame": lambda each: "data frames of Arrow, pandas, Polars or Spark, or a dict of them in ts.Private(...)",
     "join_on_unit": lambda each: ".join_on_unit(...), where private tables meet on their unit",
     "update_table": lambda each: "account.register(..., update=True)",
+    "state_decisions": lambda each: f"about={{{', '.join(f'{name!r}: ...' for name in each['fields'])}}}",
+    "move_source": lambda each: None,
+    "add_dataset": lambda each: None,
     "show_datasets": lambda each: "ledger.datasets()",
     "open_account": lambda each: f"ledger.open({each['account']!r}, budget=ts.{each['budget']})",
     "reopen_account": lambda each: f"ledger.open({each['account']!r}), without budget=",
@@ -147,8 +150,11 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "reuse_key": lambda each: f"key={each['key']!r} gives that answer for nothing",
     "verify_ledger": lambda each: "ledger.verify()",
     "create_ledger": lambda each: f"ts.Ledger({each['place']!r})",
-    "accept_head": lambda each: f'ts.Ledger({each["place"]!r}, expect_head="HASH")',
-    "accept_first_use": lambda each: f'ts.Ledger({each["place"]!r}, first_use="the reason")',
+    "accept_head": lambda each: (
+        'ts.Ledger(place, expect_head="HASH"), where HASH is a head that another host, a receipt '
+        "or a card of the ledger shows"
+    ),
+    "accept_first_use": lambda each: 'ts.Ledger(place, first_use="the reason"), if no head is known',
 }
 """Python's words for every kind of remedy."""
 

@@ -199,15 +199,17 @@ def derived(text: str, table: Table) -> Table:
 @contextmanager
 def _of_option(option: str, text: str, table: Table) -> Iterator[None]:
     """A piece of SQL that cannot be read is named by its option; a text column in it may be of another type."""
+    from tallystick.tables.schema import declared_number
+
     try:
         yield
     except InvalidInput as problem:
         words = set(re.findall(r"\w+", text))
         texts = [name for name, kind in table.schema.columns if kind == "text" and name in words]
-        hint = ""
-        if texts and table.source.castable and " of text, " in f" {problem.value}":
-            hint = f"; {texts[0]} is text: if it holds numbers, dataset add ... --update --type {texts[0]}=number"
-        raise InvalidInput(option, problem.value, problem.allowed + hint) from None
+        remedies = list(problem.remedies)
+        if texts and table.source.castable and problem.code == "types_differ":
+            remedies.append(declared_number(texts[0]))
+        raise InvalidInput(option, problem.value, problem.allowed, code=problem.code, remedies=remedies) from None
 
 
 def where(text: str, table: Table) -> Expression:

@@ -121,8 +121,19 @@ def _type(remedy: Remedy, command: Command) -> str:
     return command.update(remedy, f"--type {shlex.quote(remedy['column'])}={remedy['type']}")
 
 
-def _accepted(remedy: Remedy, how: str) -> str:
-    return f"tallystick ledger accept {how} --ledger {shlex.quote(remedy['place'])}"
+def _accepted(command: Command, how: str) -> str:
+    return f"tallystick ledger accept {how}{command.ledger}"
+
+
+def _decisions(remedy: Remedy, command: Command) -> str:
+    options = " ".join(f'--about "{name}=..."' for name in remedy["fields"])
+    return f"answers, kept with the data set: {command.update(remedy, options)}"
+
+
+def _without_limit(remedy: Remedy, command: Command) -> str | None:
+    """An account that exists needs no limit; a command that always takes one cannot leave it out."""
+    option = command.options.get("limit")
+    return None if option is None else f"leave {option} out: account {remedy['account']} keeps its limit"
 
 
 SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
@@ -145,19 +156,31 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
     "pass_frame": lambda each, command: None,
     "join_on_unit": lambda each, command: "tallystick sql 'SELECT ... FROM a JOIN b ON a.unit = b.unit'",
     "update_table": lambda each, command: f"tallystick dataset update {command.dataset(each)}{command.ledger}",
+    "move_source": lambda each, command: (
+        f"with its new place: tallystick dataset update {command.dataset(each)} --source NEW_PLACE{command.ledger}"
+    ),
+    "add_dataset": lambda each, command: (
+        f"tallystick dataset add FILE --population WHOSE --unit COLUMN --limit rho=0.5{command.ledger}"
+    ),
     "show_datasets": lambda each, command: f"tallystick dataset list{command.ledger}",
     "open_account": lambda each, command: (
         f'tallystick account open {shlex.quote(each["account"])} --budget "{each["budget"]}"{command.ledger}'
     ),
-    "reopen_account": lambda each, command: "the account as it is, without its budget",
+    "reopen_account": _without_limit,
+    "state_decisions": _decisions,
     "clear_failure": lambda each, command: (
         f'tallystick dataset clear {command.dataset(each)} --why "..."{command.ledger}'
     ),
     "reuse_key": lambda each, command: f"--key {shlex.quote(each['key'])} gives that answer for nothing",
     "verify_ledger": lambda each, command: f"tallystick ledger verify{command.ledger}",
     "create_ledger": lambda each, command: f"tallystick ledger init {shlex.quote(each['place'])}",
-    "accept_head": lambda each, command: _accepted(each, "--expect-head HASH"),
-    "accept_first_use": lambda each, command: _accepted(each, '--first-use --why "..."'),
+    "accept_head": lambda each, command: (
+        "with the HASH that 'tallystick ledger head' prints on a host that knows the ledger, or that a receipt or a "
+        f"card of it shows: {_accepted(command, '--expect-head HASH')}"
+    ),
+    "accept_first_use": lambda each, command: (
+        "if no head is known, the owner of the ledger runs: " + _accepted(command, '--first-use --why "..."')
+    ),
 }
 """The shell's words for every kind of remedy."""
 
@@ -171,7 +194,7 @@ def in_shell(remedy: Remedy, command: Command) -> str | None:
     >>> in_shell(Remedy("declare_type", column="age", type="number"), query)
     "tallystick dataset update visits --type age=number --ledger 'a b.db'"
     """
-    if command.takes_statement and remedy.kind in IN_SQL:
+    if command.takes_statement and remedy.kind in IN_SQL and remedy.kind != "set_argument":
         return IN_SQL[remedy.kind](remedy)
     return SHELL[remedy.kind](remedy, command)
 

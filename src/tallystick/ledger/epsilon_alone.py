@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tallystick.errors import EpsilonWithoutDelta, Remedy, TallystickError
+from tallystick.ledger.denial import can_pay
 from tallystick.printing import percent_up, up
 
 if TYPE_CHECKING:
@@ -30,9 +31,11 @@ def two_costs(
         other = price_at(delta)
     except TallystickError:  # this account cannot pay for it with a delta
         other = None
-    share = _share_of_left(pure, account)
-    remedies = [Remedy("mean_pure", epsilon=epsilon, cost=_cost(pure), share=share)]
-    if other is not None:
+    remedies = []
+    if can_pay(account, pure):
+        share = percent_up(Fraction(pure.a0, account.remaining.a0), 3)
+        remedies.append(Remedy("mean_pure", epsilon=epsilon, cost=_cost(pure), share=f"{share} of what is left"))
+    if other is not None and can_pay(account, other):
         remedies.append(Remedy("give_delta", epsilon=epsilon, delta=delta, cost=_cost(other)))
     return EpsilonWithoutDelta(epsilon, pure=pure, delta=delta, with_delta=other, remedies=remedies)
 
@@ -40,10 +43,3 @@ def two_costs(
 def _cost(amount: Amount) -> str:
     """The amount in three digits, rounded up."""
     return f"{amount.filter.rule.symbol} {up(amount.first, 3)}"
-
-
-def _share_of_left(cost: Amount, account: Account) -> str:
-    left = account.remaining
-    if cost.a0 > left.a0:
-        return "more than what is left"
-    return f"{percent_up(Fraction(cost.a0, left.a0), 3)} of what is left"

@@ -79,14 +79,14 @@ def registered(
     plain = {
         name: [getattr(v, "isoformat", lambda v=v: v)() for (v,) in rows] for name, rows in _keys(keys, table).items()
     }
-    for option, price in (("--per-query", per_query), ("--most-per-query", most_per_query)):
+    for argument, price in (("per_query", per_query), ("most_per_query", most_per_query)):
         for word, amount in price.items():
             if word not in ("rho", "epsilon", "delta"):
-                raise InvalidInput(option, word, "rho=0.01, or epsilon=0.5,delta=1e-6")
-            check.positive(f"{option} {word}", amount)
+                raise InvalidInput(argument, word, "rho=0.01, or epsilon=0.5,delta=1e-6")
+            check.positive(f"{argument}[{word}]", amount)
     said: dict[str, Any] = {
         "keys": plain,
-        "key_delta": None if key_delta is None else check.inside("--key-delta", key_delta),
+        "key_delta": None if key_delta is None else check.inside("key_delta", key_delta),
         "per_query": dict(per_query),
         "most_per_query": dict(most_per_query),
         "version": version,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Remedy
 from tallystick.publish.datasets import check_column, find
 from tallystick.publish.kinds import Kind
 from tallystick.tables.expressions import from_data
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tallystick.publish.datasets import Dataset
     from tallystick.publish.request import Cost
     from tallystick.tables.table import Table
+
+
+EXAMPLES = {"rho": 0.01, "epsilon": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,9 @@ class Fit(Kind):
 
 def check_cost(cost: Cost, *allowed: str) -> None:
     """Refuse a cost in words that a model does not take, or without a price."""
-    works = " or ".join(allowed)
-    for word in cost.words:
+    remedies = [Remedy("set_argument", argument=word, value=EXAMPLES[word]) for word in allowed]
+    for word, value in cost.words.items():
         if word not in (*allowed, "delta", "pure"):
-            raise InvalidInput(word, cost.words[word], f"a price as {works}")
+            raise InvalidInput(word, value, "a price in other words", remedies=remedies)
     if not any(word in cost.words for word in allowed):
-        raise InvalidInput(allowed[0], None, f"a price: {works}; epsilon goes with delta, or with pure")
+        raise InvalidInput(allowed[0], None, "a price", remedies=remedies)

@@ -40,23 +40,21 @@ class DataOptions:
     def path(self) -> Path:
         """The file; refused where none is named."""
         if self.file is None:
-            raise InvalidInput("--file", None, "the CSV file to read")
+            raise InvalidInput("file", None, "the CSV file to read")
         return self.file
 
     def named(self) -> str:
         """The column; refused where none is named."""
         if self.column is None:
-            raise InvalidInput("--column", None, "the name of the column to read")
+            raise InvalidInput("column", None, "the name of the column to read")
         return self.column
 
     def bounds(self) -> tuple[float, float]:
         """The public bounds; refused where they are missing."""
         if self.lower is None or self.upper is None:
-            raise InvalidInput(
-                "--lower", None, "--lower and --upper: public bounds, chosen without looking at the data"
-            )
+            raise InvalidInput("lower", None, "lower and upper: public bounds, chosen without looking at the data")
         if not self.lower < self.upper:
-            raise InvalidInput("--lower", self.lower, f"a bound below --upper {self.upper:g}")
+            raise InvalidInput("lower", self.lower, f"a bound below upper, {self.upper:g}")
         return self.lower, self.upper
 
 
@@ -69,7 +67,7 @@ def number(text: str, epsilon: float, sensitivity: float | None, confidence: flo
     except ValueError:
         raise InvalidInput("what", text, f"a number, or one of {COUNT}, {MEAN}, {QUANTILE}") from None
     if sensitivity is None:
-        raise InvalidInput("--sensitivity", None, "the most one person can change the number")
+        raise InvalidInput("sensitivity", None, "the most one person can change the number")
     mechanism = noise.add_laplace(epsilon=epsilon, sensitivity=sensitivity)
     mechanism.prepare(value, strict=True)
     width = mechanism.error(confidence=confidence)

@@ -135,7 +135,7 @@ class Work:
 
     def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
         """Return a denial with smaller requests that fit."""
-        return with_plans(self.plan, problem, self.account)
+        return with_plans(self.plan, problem, self.account, self.dataset.name)
 
     # The release.
 

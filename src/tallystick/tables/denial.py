@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from tallystick.tables.table import Query
 
 
-def with_plans(plan: Plan, problem: BudgetExceeded, account: Account) -> BudgetExceeded:
-    """The same denial, with the smaller plans that fit."""
-    return with_offers(problem, account, _offers(plan, problem, account))
+def with_plans(plan: Plan, problem: BudgetExceeded, account: Account, dataset: str | None = None) -> BudgetExceeded:
+    """The same denial, with the smaller plans that fit; ``dataset`` is the registered name of the table."""
+    offers = _offers(plan, problem, account)
+    if dataset is not None:
+        offers = (each.about(dataset) for each in offers)
+    return with_offers(problem, account, offers)
 
 
 def for_model(problem: BudgetExceeded) -> BudgetExceeded:

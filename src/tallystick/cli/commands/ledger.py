@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
+from tallystick.cli.wording import in_shell, running_command
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.first_write import HOW, check_arguments
@@ -215,6 +216,8 @@ def import_(
         out.print(f"ledger {facts['ledger']}: {newest.seq} entries, head {newest.hash}", soft_wrap=True)
         if not facts["seen"]:
             out.print("This host has not seen this ledger before: you can read it.", soft_wrap=True)
-            out.print(f"Before the first write:\n{HOW}", soft_wrap=True, markup=False)
+            out.print("Before the first write:", soft_wrap=True)
+            for remedy in HOW:
+                out.print(in_shell(remedy, running_command()), soft_wrap=True, markup=False)
 
     deliver(Answer("ledger.import", {"file": str(file), "ledger": place}, facts, say), as_json=as_json)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tallystick.errors import InvalidInput
 from tallystick.publish.datasets import check_column, find
 from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer
@@ -45,10 +44,7 @@ class Caps(Kind):
         for column in self.by:
             check_column("by", column, table)
         for column in self.ranges:
-            check_column("ranges", column, table)
-            kind = table.schema.type_of(column)
-            if kind not in ("integer", "number"):
-                raise InvalidInput("ranges", column, f"a numeric column ({column} is {kind})")
+            check_column("ranges", column, table, is_number=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

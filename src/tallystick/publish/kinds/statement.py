@@ -13,7 +13,6 @@ from tallystick.publish.datasets import find
 from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer, Outcome
 from tallystick.publish.work import Progress, Work, released_table
-from tallystick.tables.denial import with_plans
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.sql import answer as answers
 from tallystick.tables.sql.statement import planned
@@ -54,7 +53,7 @@ class StatementWork(Work):
 
     def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
         """Return a denial with smaller plans, in the statement's own words and order."""
-        return with_plans(self.statement.plan, problem, self.account)
+        return answers.denial_of(self.statement, problem, self.account)
 
     def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
         """Return what EXPLAIN says."""

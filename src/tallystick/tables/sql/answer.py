@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, OtherReason, Refused
+from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, OtherReason, Refused, Remedy
 from tallystick.ledger.chain import digest
 from tallystick.printing import html_text, json_text, visible
 from tallystick.tables.denial import with_plans
@@ -243,12 +243,11 @@ def answered(
         if asked.form is None:
             raise
         raise IdempotencyConflict(
-            f"this statement was asked before and has no answer ({problem}); to pay and try again give it a key of its "
-            "own, OPTIONS(key='again') or key="
+            f"this statement was asked before and has no answer ({problem}); to pay and try again, give it another key",
+            remedies=[Remedy("set_argument", argument="key", value="again")],
         ) from None
     except BudgetExceeded as problem:
-        # in the statement's own words and order
-        raise with_plans(statement.plan, problem, asked.plan.account or account) from None
+        raise denial_of(statement, problem, asked.plan.account or account) from None
     assert made.receipt is not None
     paid, left = str(account.paid(made.receipt)), account.remaining.text(upward=False)
     return Answered(statement, made, paid, left, asked.form)
@@ -282,11 +281,19 @@ def quiet_reasons(asked: AskedAs) -> Iterator[None]:
         yield
 
 
+def denial_of(statement: Statement, problem: BudgetExceeded, account: Account) -> BudgetExceeded:
+    """Return a denial with smaller plans, in the statement's own words and order."""
+    denial = with_plans(statement.plan, problem, account, statement.released.known.dataset)
+    denial.interface = "sql"
+    return denial
+
+
 def reason_of(statement: Statement, why: str | None) -> str:
     """Why it is asked: the statement's own word, or the one beside it."""
     said = statement.options.given.get("why", why)
     if said is None:
-        raise InvalidInput("why", None, 'the reason, which is kept in the record: why="...", in the shell --why "..."')
+        remedies = [Remedy("set_argument", argument="why", value="...")]
+        raise InvalidInput("why", None, "the reason, which is kept in the record", remedies=remedies)
     return str(said)
 
 

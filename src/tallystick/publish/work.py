@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -103,7 +103,7 @@ class Work:
             "hash": plan.hash,
             "error": plan.error(group_size=size),
             "group_size": size,
-            "error_by_size": by_size,
+            "error_by_size": {name: _texts(errors) for name, errors in by_size.items()},
             "error_words": error_words(plan, next(iter(by_size.values()), ())),
             "groups": facts["keys"],
             "warnings": tuple(facts["warnings"]),
@@ -191,6 +191,11 @@ class Work:
         assert receipt is not None  # an account has paid
         key = self.key or self.account.ledger.charge_row(receipt.charge)[0].key
         return Outcome(key, self.payment(receipt, fresh=fresh), receipt=json.loads(receipt.to_json()), **found)
+
+
+def _texts(errors: Mapping[Any, float]) -> dict[str, float]:
+    """Return errors by the size of a group as JSON has them."""
+    return {str(size): error for size, error in errors.items()}
 
 
 def plan_key(plan: Plan, dataset: Dataset) -> str:

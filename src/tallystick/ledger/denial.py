@@ -92,12 +92,12 @@ def lower_value(
     tried = value
     try:
         for _ in range(TRIALS):
-            share = (left.a0 / cost.a0) ** power
-            tried = down_to_three(tried * min(0.99, share))
-            cost = price(tried)
-            if can_pay(account, cost):
-                return tried
-            cost = Amount(cost.filter, max(cost.a0, left.a0 + 1), cost.a1)
+            guess = tried * min(0.99, (left.a0 / cost.a0) ** power)
+            for tried in (float(f"{guess:.3g}"), down_to_three(guess)):
+                cost = price(tried)
+                if can_pay(account, cost):
+                    return tried
+            cost = Amount(cost.filter, max(cost.a0, left.a0 + 1), cost.a1)  # an account above may have less
     except TallystickError:  # the release has no such price
         return None
     return None

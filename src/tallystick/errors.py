@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self, TypeVar
 
 from tallystick.printing import given
@@ -167,6 +168,17 @@ class TallystickError(Problem, Exception):
         attributes = {name: data.get(name) for name in ("code", "argument", "value", *kind._facts)}
         remedies = tuple(Remedy.from_data(each) for each in data["remedies"])
         return _restored(kind, (data["message"],), {**attributes, "remedies": remedies})
+
+
+@contextmanager
+def about_dataset(name: str | None) -> Iterator[None]:
+    """Add the name of a registered data set to remedies that change one."""
+    try:
+        yield
+    except TallystickError as problem:
+        if name is not None:
+            problem.remedies = tuple(remedy.about(name) for remedy in problem.remedies)
+        raise
 
 
 def _all_kinds(kind: type[TallystickError]) -> list[type[TallystickError]]:

@@ -156,7 +156,9 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
     "declare_type": _type,
     "name_public_table": lambda each, command: "--public NAME=FILE for a public table",
     "pass_frame": lambda each, command: None,
-    "join_on_unit": lambda each, command: "tallystick sql 'SELECT ... FROM a JOIN b ON a.unit = b.unit'",
+    "join_on_unit": lambda each, command: (
+        "a statement in SQL, in which private tables meet on their unit: ... JOIN ... ON ..."
+    ),
     "update_table": lambda each, command: f"tallystick dataset update {command.dataset(each)}{command.ledger}",
     "move_source": lambda each, command: (
         f"with its new place: tallystick dataset update {command.dataset(each)} --source NEW_PLACE{command.ledger}"

@@ -32,7 +32,8 @@ Messages carry numbers and a way out, never a value read from private data.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self, TypeVar
 
 from tallystick.printing import given
@@ -169,6 +170,17 @@ class TallystickError(Problem, Exception):
         return _restored(kind, (data["message"],), {**attributes, "remedies": remedies})
 
 
+@contextmanager
+def about_dataset(name: str | None) -> Iterator[None]:
+    """Add the name of a registered data set to remedies that change one."""
+    try:
+        yield
+    except TallystickError as problem:
+        if name is not None:
+            problem.remedies = tuple(remedy.about(name) for remedy in problem.remedies)
+        raise
+
+
 def _all_kinds(kind: type[TallystickError]) -> list[type[TallystickError]]:
     kinds = [kind]
     for below in kind.__subclasses__():
@@ -230,8 +242,18 @@ class EpsilonWithoutDelta(InvalidInput):
     ) -> None:
         super().__init__("epsilon", epsilon, "a delta, or pure epsilon", remedies=remedies)
         self.pure, self.delta, self.with_delta = pure, delta, with_delta
+        self.args = ("\n".join(self._problem(epsilon)),)
+
+    def _problem(self, epsilon: float) -> Iterator[str]:
+        """The two meanings, and the costs that no remedy names because the account cannot pay them."""
         meanings = "can mean two things, and this account is charged differently for each"
-        self.args = (f"epsilon {given(epsilon)} without a delta {meanings}",)
+        yield f"epsilon {given(epsilon)} without a delta {meanings}"
+        payable = [remedy.kind for remedy in self.remedies]
+        if "mean_pure" not in payable:
+            yield f"Pure epsilon {given(epsilon)} costs {self.pure}, more than what is left."
+        if "give_delta" not in payable and self.with_delta is not None:
+            at = f"Epsilon {given(epsilon)} at delta {given(self.delta)}"
+            yield f"{at} costs {self.with_delta}, more than what is left."
 
     def text(self, words: Callable[[Remedy], str | None]) -> str:
         """The two costs, a line each."""

@@ -14,6 +14,8 @@ from tallystick.wording import IN_SQL, delta_text, kept_measures, larger_error, 
 
 NAME: Final = "NAME"
 """Stands for a data set in a command if neither the error nor the command line names one."""
+IN_STATEMENT: Final = frozenset(("lower_price", "keep_measures", "lower_max_groups", "list_keys", "find_keys"))
+"""Kinds that ``tallystick sql`` words as SQL: a price in the statement overrides the options beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,9 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
     "declare_type": _type,
     "name_public_table": lambda each, command: "--public NAME=FILE for a public table",
     "pass_frame": lambda each, command: None,
-    "join_on_unit": lambda each, command: "tallystick sql 'SELECT ... FROM a JOIN b ON a.unit = b.unit'",
+    "join_on_unit": lambda each, command: (
+        "a statement in SQL, in which private tables meet on their unit: ... JOIN ... ON ..."
+    ),
     "update_table": lambda each, command: f"tallystick dataset update {command.dataset(each)}{command.ledger}",
     "move_source": lambda each, command: (
         f"with its new place: tallystick dataset update {command.dataset(each)} --source NEW_PLACE{command.ledger}"
@@ -194,7 +198,7 @@ def in_shell(remedy: Remedy, command: Command) -> str | None:
     >>> in_shell(Remedy("declare_type", column="age", type="number"), query)
     "tallystick dataset update visits --type age=number --ledger 'a b.db'"
     """
-    if command.takes_statement and remedy.kind in IN_SQL and remedy.kind != "set_argument":
+    if command.takes_statement and remedy.kind in IN_STATEMENT:
         return IN_SQL[remedy.kind](remedy)
     return SHELL[remedy.kind](remedy, command)
 

@@ -99,12 +99,12 @@ def lower_value(
     tried = value
     try:
         for _ in range(TRIALS):
-            share = (left.a0 / cost.a0) ** power
-            tried = down_to_three(tried * min(0.99, share))
-            cost = price(tried)
-            if can_pay(account, cost):
-                return tried
-            cost = Amount(cost.filter, max(cost.a0, left.a0 + 1), cost.a1)
+            guess = tried * min(0.99, (left.a0 / cost.a0) ** power)
+            for tried in (float(f"{guess:.3g}"), down_to_three(guess)):
+                cost = price(tried)
+                if can_pay(account, cost):
+                    return tried
+            cost = Amount(cost.filter, max(cost.a0, left.a0 + 1), cost.a1)  # an account above may have less
     except TallystickError:  # the release has no such price
         return None
     return None
@@ -171,21 +171,26 @@ def _other_delta(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -
 
 def _more_noise(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -> list[Remedy]:
     """More noise, if the loss is that of one release with Gaussian or Laplace noise and nothing else."""
-    from tallystick.accounting.expression import read_loss
-
     kinds = [leaf.kind for leaf, count in loss.terms if count == 1]
     if len(loss.terms) != 1 or kinds not in (["gaussian"], ["laplace"]) or problem.left.a1 < problem.asked.a1:
         return []
-    noise = noise_that_fits(problem.left, account.adjacency, account.unit)
-    if noise is None:
-        return []
+    noises = [noise_that_fits(problem.left, account.adjacency, account.unit, factor) for factor in (1.0, 1.01)]
+    for noise in noises:
+        if noise is not None and _can_pay_noise(account, noise):
+            return [noise]
+    return []
+
+
+def _can_pay_noise(account: Account, noise: Remedy) -> bool:
+    """True if the account can pay for one release with this noise; a price is rounded up, so the least may not fit."""
+    from tallystick.accounting.expression import read_loss
+
     near = "" if account.adjacency == "add_remove" else f", adjacency='{account.adjacency}'"
-    smaller = read_loss(f"{noise['mechanism']}({noise['parameter']}={noise['value']!r}{near})")
+    loss = read_loss(f"{noise['mechanism']}({noise['parameter']}={noise['value']!r}{near})")
     try:
-        price = account.price(smaller)
+        return can_pay(account, account.price(loss))
     except TallystickError:
-        return []
-    return [noise] if can_pay(account, price) else []
+        return False
 
 
 def higher_limit(account: AccountRow, a0: int, a1: int, delta: float | None = None) -> tuple[Remedy, ...]:
@@ -227,8 +232,10 @@ def _round_up(amount: int) -> int:
     return -(-amount // step) * step
 
 
-def noise_that_fits(left: Amount, adjacency: str = "add_remove", unit: str = "unit") -> Remedy | None:
-    """The least noise that one release on ``left`` needs, and its error at sensitivity 1.
+def noise_that_fits(
+    left: Amount, adjacency: str = "add_remove", unit: str = "unit", factor: float = 1.0
+) -> Remedy | None:
+    """The least noise that one release on ``left`` needs, times a factor, and its error at sensitivity 1.
 
     >>> noise_that_fits(Amount(Filter("zcdp"), 10**10))["value"]
     7.08
@@ -237,12 +244,12 @@ def noise_that_fits(left: Amount, adjacency: str = "add_remove", unit: str = "un
         return None
     value = float(left.first)
     if left.filter.kind == "approx":
-        scale = _up(1 / value)
+        scale = _up(factor / value)
         return _noise("laplace", "scale", scale, LAPLACE_95 * scale, adjacency, unit)
     squared_mu = {"zcdp": 2 * value, "gdp": value}.get(left.filter.kind)
     if squared_mu is None:
         squared_mu = 2 * value / float(left.filter.order or 1)
-    sigma = _up(1 / math.sqrt(squared_mu))
+    sigma = _up(factor / math.sqrt(squared_mu))
     return _noise("gaussian", "sigma", sigma, NORMAL_95 * sigma, adjacency, unit)
 
 

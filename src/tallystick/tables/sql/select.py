@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from tallystick.errors import InvalidInput, Refused, Remedy, TallystickError
+from tallystick.errors import InvalidInput, Refused, Remedy, TallystickError, about_dataset
 from tallystick.tables.aggregates import Measure
 from tallystick.tables.expressions import Call, Column, Expression, Literal, col, columns_of, when
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, private_keys
@@ -319,7 +319,7 @@ class Aggregation:
             if kind == "text" and isinstance(made, Column):
                 remedies.append(declared_number(made.name))
             what = f"{spelled(node)} of type {kind}"
-            with of_source(self.relation.table.source):
+            with about_dataset(self.relation.known.dataset), of_source(self.relation.table.source):
                 raise self.text.wrong(what, node, "a column or expression of numbers", remedies=remedies)
         limits: tuple[float, float] | tuple[()] = self._limits(node, made)
         if condition is not None:
@@ -443,11 +443,12 @@ class Aggregation:
         self.notes += told_of_joins(table)
         keys = self._groups(columns) if columns else None
         grouped = table.group_by(*columns, keys=keys)
-        try:
-            return grouped.agg(**self.measures)
-        except InvalidInput as problem:
-            wrong = f"{problem.argument} {problem.value}"
-            raise self.text.wrong(wrong, 0, problem.allowed, remedies=problem.remedies) from None
+        with about_dataset(self.relation.known.dataset):
+            try:
+                return grouped.agg(**self.measures)
+            except InvalidInput as problem:
+                wrong = f"{problem.argument} {problem.value}"
+                raise self.text.wrong(wrong, 0, problem.allowed, remedies=problem.remedies) from None
 
     def _groups(self, columns: list[str]) -> list[tuple[Any, ...]] | PrivateKeys:
         """A public list of the groups, or the data's own at the registered delta."""

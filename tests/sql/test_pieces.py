@@ -11,7 +11,7 @@ import pytest
 
 import tallystick as ts
 from sql.test_doors import GROUPED, ledger, shell
-from tallystick.cli.question import Question
+from tallystick.cli.question import TableOptions
 from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.sql import pieces
 from tallystick.tables.sql.written import statement_of
@@ -25,7 +25,7 @@ VISITS = VISITS.bounds(age=(0, 100), cost=(0, 500))
 
 
 def asked(measures: str = "count", where: list[str] | None = None, **more: Any) -> Question:
-    return Question([measures], None, None, None, where, {"rho": 0.1}, **more)
+    return TableOptions([measures], None, None, None, where, {"rho": 0.1}, **more)
 
 
 def test_python_shell_and_sql_say_the_same_plan() -> None:

@@ -35,7 +35,7 @@ def registry_record(facts: Mapping[str, Any]) -> dict[str, Any]:
             f"{', '.join(missing)} not stated",
             "a card made again once the data set has these answers: the same release with the same key is free",
             code="not_stated",
-            remedies=[Remedy("state_decisions", fields=missing, dataset=facts["dataset"])],
+            remedies=[Remedy("state_decisions", fields=missing, dataset=facts["released"]["dataset"])],
         )
     return {
         "url_slug": _slug(facts),

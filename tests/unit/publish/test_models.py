@@ -192,7 +192,7 @@ def test_registered_bounds_apply_and_a_column_without_a_type_says_where_to_decla
     assert run(*[word.replace("age=0:110,", "") for word in ADD]).code == 0
     untyped = run(*FIT, "--bounds", "age=18:90")
     assert untyped.code == 2
-    assert "--type age=number of dataset add" in untyped.errors
+    assert "tallystick dataset update visits --type age=number" in untyped.errors
     days = other(FIT, ["--features", "days"])
     refused = run(*days, "--bounds", "days=0:90")
     assert refused.code == 2
@@ -216,7 +216,7 @@ def test_a_denied_line_is_told_no_names_of_its_sums(run, here):
     for words in (["--dry-run"], []):
         denied = run(*other(FIT, ["--rho", "5"]), *words)
         assert denied.code == 3
-        assert "fits: --rho 2, or a higher limit" in denied.errors
+        assert "fits: --rho 2\n  fits: a higher limit" in denied.errors
         assert "s0" not in denied.errors
 
 
@@ -284,7 +284,7 @@ def test_fit_logistic_is_charged_once_and_finds_the_slope(run, ill):
     for words in (["--dry-run"], []):
         denied = run(*other(LOGISTIC, ["--epsilon", "2"]), *words)
         assert denied.code == 3
-        assert "fits: epsilon 1, or a higher limit" in denied.errors
+        assert "fits: --epsilon 1\n  fits: a higher limit" in denied.errors
         assert "laplace(" not in denied.errors
 
 

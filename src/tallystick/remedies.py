@@ -38,7 +38,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "update_table": (),
         "move_source": ("dataset",),
         "show_datasets": (),
-        "state_decisions": ("fields",),
+        "state_decisions": ("answers",),
         # Accounts, answers and the ledger.
         "open_account": ("account", "budget"),
         "reopen_account": ("account",),

@@ -131,7 +131,7 @@ def _accepted(command: Command, how: str) -> str:
 
 
 def _decisions(remedy: Remedy, command: Command) -> str:
-    options = " ".join(f'--about "{name}=..."' for name in remedy["fields"])
+    options = " ".join(f'--about "{name}={answer}"' for name, answer in remedy["answers"].items())
     return f"answers, kept with the data set: {command.update(remedy, options)}"
 
 

@@ -39,7 +39,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "move_source": ("dataset",),
         "add_dataset": (),
         "show_datasets": (),
-        "state_decisions": ("fields",),
+        "state_decisions": ("answers",),
         # Accounts, answers and the ledger.
         "open_account": ("account", "budget"),
         "reopen_account": ("account",),

@@ -140,7 +140,7 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "pass_frame": lambda each: "data frames of Arrow, pandas, Polars or Spark, or a dict of them in ts.Private(...)",
     "join_on_unit": lambda each: ".join_on_unit(...), where private tables meet on their unit",
     "update_table": lambda each: "account.register(..., update=True)",
-    "state_decisions": lambda each: f"about={{{', '.join(f'{name!r}: ...' for name in each['fields'])}}}",
+    "state_decisions": lambda each: f"about={each['answers']!r}",
     "move_source": lambda each: None,
     "add_dataset": lambda each: None,
     "show_datasets": lambda each: "ledger.datasets()",

@@ -641,7 +641,7 @@ def decisions_on_a_card(world: World) -> None:
     words = (*QUERY, "--rho", "0.1", "--key", "k", "--card")
     world.succeed(*words, "first.html")
     remedy = provoked("state_decisions", lambda: registry_record(read_card("first.html")[0].facts), InvalidInput)
-    assert set(remedy["fields"]) == {"curators", "region", "product_type"}
+    assert set(remedy["answers"]) == {"curators", "region", "product_type"}
     line = world.offer("--about", "card", "export", "first.html", "--out", "record.yaml")
     world.succeed(*typed(line))
     world.succeed(*words, "second.html")

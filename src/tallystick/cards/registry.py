@@ -30,12 +30,13 @@ def registry_record(facts: Mapping[str, Any]) -> dict[str, Any]:
     if not facts["evidence"].get("receipt"):
         raise InvalidInput("card", "a preview", "the card of something that was released")
     if missing:
+        examples = {name: CHOICES.get(name, ("...",))[0] for name in missing}
         raise InvalidInput(
             "card",
             f"{', '.join(missing)} not stated",
             "a card made again once the data set has these answers: the same release with the same key is free",
             code="not_stated",
-            remedies=[Remedy("state_decisions", fields=missing, dataset=facts["dataset"])],
+            remedies=[Remedy("state_decisions", answers=examples, dataset=facts["released"]["dataset"])],
         )
     return {
         "url_slug": _slug(facts),

@@ -14,6 +14,8 @@ from tallystick.wording import IN_SQL, delta_text, kept_measures, larger_error, 
 
 NAME: Final = "NAME"
 """Stands for a data set in a command if neither the error nor the command line names one."""
+PARAMETERS: Final = {"group_by": "by"}
+"""Parameters of commands that have another name than the argument in Python."""
 IN_STATEMENT: Final = frozenset(("lower_price", "keep_measures", "lower_max_groups", "list_keys", "find_keys"))
 """Kinds that ``tallystick sql`` words as SQL: a price in the statement overrides the options beside it."""
 
@@ -49,6 +51,7 @@ class Command:
         An argument with another number than its option has came from inside an expression or a file.
         """
         name = argument.partition("[")[0]
+        name = PARAMETERS.get(name, name)
         own = self.values.get(name)
         is_other = isinstance(own, int | float) and isinstance(value, int | float) and own != value
         return None if is_other else self.options.get(name)
@@ -128,7 +131,7 @@ def _accepted(command: Command, how: str) -> str:
 
 
 def _decisions(remedy: Remedy, command: Command) -> str:
-    options = " ".join(f'--about "{name}=..."' for name in remedy["fields"])
+    options = " ".join(f'--about "{name}={answer}"' for name, answer in remedy["answers"].items())
     return f"answers, kept with the data set: {command.update(remedy, options)}"
 
 

@@ -621,6 +621,16 @@ def a_file_that_moved(world: World) -> None:
     world.succeed(*words)
 
 
+@case("add_dataset", "shell")
+def a_first_data_set(world: World) -> None:
+    world.succeed("ledger", "init", "tallystick.db")
+    line = world.offer("dataset add", *QUERY, "--rho", "0.1")
+    for stands_for, meant in (("FILE", "visits.csv"), ("WHOSE", "clinic"), ("COLUMN", "patient")):
+        line = line.replace(stands_for, meant)
+    world.succeed(*typed(line), "--max-groups", "4", "--max-rows-per-group", "1", "--bounds", "age=0:100")
+    world.succeed(*QUERY, "--rho", "0.1")
+
+
 @case("show_datasets", "python")
 @case("show_datasets", "shell")
 def the_data_sets(world: World) -> None:
@@ -798,7 +808,7 @@ def test_a_ledger_of_another_host_is_accepted_by_a_command_that_can_be_pasted(wo
 
 ELSEWHERE = {("accept_head", "shell"), ("accept_first_use", "shell")}
 """Tried by the test above."""
-NOT_OFFERED = {("pass_frame", "shell"), ("move_source", "python")}
+NOT_OFFERED = {("pass_frame", "shell"), ("move_source", "python"), ("add_dataset", "python")}
 """A command line cannot pass a data frame; a program opens its own files."""
 
 
@@ -830,6 +840,7 @@ def test_every_kind_has_words_and_a_case_in_each_interface(kind: str) -> None:
 def test_what_is_not_offered_has_no_words() -> None:
     assert in_shell(Remedy("pass_frame"), Command()) is None
     assert in_python(Remedy("move_source", dataset="visits")) is None
+    assert in_python(Remedy("add_dataset")) is None
 
 
 @pytest.mark.parametrize(

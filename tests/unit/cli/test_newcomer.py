@@ -114,7 +114,8 @@ def test_a_new_population_needs_a_limit_and_says_so(shell):
         assert "opens a new population" in said
     assert not Path("new.db").exists()
     said = shell("dataset", "add", "wards.csv", "--population", "other", "--unit", "ward", code=2)
-    assert "one of: clinic; or --limit rho=0.5,delta=1e-6" in said
+    assert "one of: clinic" in said
+    assert '--limit "rho=0.5,delta=1e-6"' in said
 
 
 def test_a_column_of_text_says_how_it_becomes_numbers(shell):

@@ -14,7 +14,6 @@ from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, wor
 from tallystick.ledger.book import opened, place_of
 from tallystick.printing import escaped, nearest
 from tallystick.publish import datasets
-from tallystick.publish.export import MODELS, Files
 from tallystick.publish.request import Cost, Request
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def linear(
     with opened(ledger) as book, working("fitting") as tell:
         limits, conditions = ask.intervals("--bounds", bounds), _conditions(dataset, book, where)
         what = LinearFit(dataset, target, tuple(names), limits, conditions)
-        facts = _fit(Request(what, cost, key, why), book, Files(out, card, MODELS), tell, dry_run=dry_run)
+        facts = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
     asked = {"dataset": dataset, "target": target, "features": names, "why": why, "dry_run": dry_run, **cost.words}
     _deliver("fit.linear", {"ledger": place_of(ledger), **asked}, facts, _line, as_json=as_json)
 
@@ -107,7 +106,7 @@ def logistic(
         typed = [ask.typed("--labels", label, table.schema.type_of(target)) for label in ask.listed(labels)]
         limits, conditions = ask.intervals("--bounds", bounds), _conditions(dataset, book, where)
         what = LogisticFit(dataset, target, tuple(names), limits, conditions, tuple(typed), solver)
-        facts = _fit(Request(what, cost, key, why), book, Files(out, card, MODELS), tell, dry_run=dry_run)
+        facts = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
     question = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
     about = {"ledger": place_of(ledger), **question, "delta": delta, "pure": pure, "why": why, "dry_run": dry_run}
     _deliver("fit.logistic", about, facts, _scores, as_json=as_json)
@@ -123,7 +122,13 @@ def _conditions(dataset: str, book: Ledger, where: list[str] | None) -> tuple[An
     return tuple(ask.where(condition, _table(dataset, book)).to_data() for condition in where or ())
 
 
-def _fit(request: Request, book: Ledger, files: Files, tell: Callable[[str], None], *, dry_run: bool) -> dict[str, Any]:
+def _fit(
+    request: Request, book: Ledger, out: Path | None, card: Path | None, tell: Callable[[str], None], *, dry_run: bool
+) -> dict[str, Any]:
+    """Run the request of a fit; a model is written as JSON."""
+    from tallystick.publish.export import MODELS, Files
+
+    files = Files(out, card, MODELS)
     files.check_in(book)
     return perform(request, book, files, tell, dry_run=dry_run)
 

@@ -13,8 +13,7 @@ from tallystick.cli.outcomes import perform, plan_lines, say_release, suggestion
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
-from tallystick.publish import datasets, export
-from tallystick.publish.kinds.question import Question
+from tallystick.publish import datasets
 from tallystick.publish.request import Request, price
 
 if TYPE_CHECKING:
@@ -55,6 +54,9 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Price and error of a table, before anything is spent. Opens no data: it works with the data file deleted."""
+    from tallystick.publish import export
+    from tallystick.publish.kinds.question import Question
+
     budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error, "pure": pure or None}
     caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to}
     question = ask.TableOptions(measures, by, keys, private_keys, where, budget | caps, derive, join)
@@ -102,6 +104,9 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Charge, compute, add noise, record, hand out. The same key again: the same bytes, and no second charge."""
+    from tallystick.publish import export
+    from tallystick.publish.kinds.question import Question
+
     dataset, saved = export.read_saved(plan)
     files = export.Files(out, card)
     files.check(plan)

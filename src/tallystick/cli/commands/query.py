@@ -9,8 +9,6 @@ from tallystick.cli.outcomes import perform, say_release
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
 from tallystick.ledger.book import opened, place_of
 from tallystick.publish import datasets
-from tallystick.publish.export import Files
-from tallystick.publish.kinds.question import Question
 from tallystick.publish.request import Request
 
 if TYPE_CHECKING:
@@ -44,6 +42,8 @@ def query(
     as_json: Json = False,
 ) -> None:
     """Ask a data set once: what 'publish plan' and 'publish run' do, in one step. Without --key it is a new release."""
+    from tallystick.publish.export import Files
+    from tallystick.publish.kinds.question import Question
     from tallystick.tables.sql.written import statement_of
 
     budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error, "pure": pure or None}

@@ -12,7 +12,6 @@ from tallystick.cli.outcomes import perform, say_release
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
-from tallystick.publish.export import Files
 from tallystick.publish.request import Cost, Request, price
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ def sql(
 ) -> None:
     """Ask data sets in SQL. A statement that was asked before gives the same answer again and costs nothing."""
     from tallystick.publish.catalogue import public_tables
+    from tallystick.publish.export import Files
     from tallystick.publish.kinds.statement import Statement
 
     text = _text(statement)

@@ -314,7 +314,7 @@ def dry_statement(
             job = Job(plan, account, find(asked, book), reason_of(statement, why), name, out, None, anew=True)
             return dry(job, names_of(statement, form))
         except BudgetExceeded as problem:
-            raise with_plans(statement.plan, problem, account) from None
+            raise with_plans(statement.plan, problem, account, asked) from None
 
 
 def _told(job: Job, problem: BudgetExceeded) -> BudgetExceeded:

@@ -119,12 +119,12 @@ class TableOptions:
         for name in columns:
             check_column("by", name, table)
         if self.keys is not None and self.private_keys is not None:
-            raise InvalidInput("--keys", str(self.keys), "either --keys or --private-keys")
+            raise InvalidInput("keys", str(self.keys), "either --keys or --private-keys")
         chosen: Any = None
         if self.keys is not None:
             chosen = read_keys(public_input(self.keys, LISTED, table), columns, table.schema)
         elif self.private_keys is not None:
-            chosen = Found(check.inside("--private-keys", self.private_keys))
+            chosen = Found(check.inside("private_keys", self.private_keys))
         table, measures = asked(", ".join(self.measures), table)
         return table.group_by(*columns, keys=chosen).agg(**measures)
 
@@ -171,7 +171,7 @@ def asked(text: str, table: Table) -> tuple[Table, dict[str, Measure]]:
         try:
             return pieces.measures(text, table)
         except TallystickError as problem:
-            raise InvalidInput("--measures", text, f"{own.allowed}; or in SQL ({problem})") from None
+            raise InvalidInput("measures", text, f"{own.allowed}; or in SQL ({problem})") from None
 
 
 def joined(table: Table, path: Path) -> Table:
@@ -182,7 +182,7 @@ def joined(table: Table, path: Path) -> Table:
     public = read_public(public_input(path, JOINED, table))
     shared = [name for name, _ in public.columns if name in table.schema.names]
     if len(shared) != 1:
-        raise InvalidInput("--join", str(path), "a public CSV file that has exactly one column of the table")
+        raise InvalidInput("join", str(path), "a public CSV file that has exactly one column of the table")
     return table.join(public, on=shared[0])
 
 
@@ -191,8 +191,8 @@ def derived(text: str, table: Table) -> Table:
     from tallystick.tables.sql import pieces
 
     if "=" not in text:
-        raise InvalidInput("--derive", text, "NAME = EXPRESSION")
-    with _of_option("--derive", text, table):
+        raise InvalidInput("derive", text, "NAME = EXPRESSION")
+    with _of_option("derive", text, table):
         return pieces.derived(text, table)
 
 
@@ -218,14 +218,14 @@ def where(text: str, table: Table) -> Expression:
     from tallystick.tables.sql import pieces
 
     try:
-        with _of_option("--where", text, table):
+        with _of_option("where", text, table):
             return pieces.condition(text, table)
     except InvalidInput:
         name, equals, value = text.partition("=")
         name, value = name.strip(), value.strip()
         if not equals or name not in table.schema.names or any(sign in value for sign in "=<>()'"):
             raise
-        return col(name) == typed("--where", value, table.schema.type_of(name), text)  # type: ignore[no-any-return]
+        return col(name) == typed("where", value, table.schema.type_of(name), text)  # type: ignore[no-any-return]
 
 
 def typed(option: str, value: str, kind: str, given: str | None = None) -> Any:
@@ -259,7 +259,7 @@ def listed(given: list[str] | None) -> list[str]:
 def pairs(option: str, given: list[str] | None, shape: str) -> dict[str, str]:
     """Repeated or comma-separated ``name=text`` options.
 
-    >>> pairs("--bounds", ["age=0:110", "cost=0:9,days=0:60"], "COLUMN=LOW:HIGH")
+    >>> pairs("bounds", ["age=0:110", "cost=0:9,days=0:60"], "COLUMN=LOW:HIGH")
     {'age': '0:110', 'cost': '0:9', 'days': '0:60'}
     """
     named: dict[str, str] = {}
@@ -276,7 +276,7 @@ def pairs(option: str, given: list[str] | None, shape: str) -> dict[str, str]:
 def intervals(option: str, given: list[str] | None) -> dict[str, tuple[float, float]]:
     """Repeated or comma-separated bounds of columns.
 
-    >>> intervals("--bounds", ["age=0:110", "cost=0.5:9"])
+    >>> intervals("bounds", ["age=0:110", "cost=0.5:9"])
     {'age': (0, 110), 'cost': (0.5, 9)}
     """
     shape, bounds = "COLUMN=LOW:HIGH, such as age=0:110", {}

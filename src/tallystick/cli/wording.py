@@ -94,6 +94,12 @@ def _price(remedy: Remedy, command: Command) -> str:
     return "" if argument is None else command.named(argument, remedy["value"])
 
 
+def _lower_price(remedy: Remedy, command: Command) -> str:
+    price = _price(remedy, command)
+    is_option = remedy["argument"] in command.options
+    return (price if is_option else f"a new plan with {price}") + larger_error(remedy)
+
+
 def _groups(remedy: Remedy, command: Command) -> str:
     price = _price(remedy, command)
     then = f" and {price}" if price else ""
@@ -142,7 +148,7 @@ def _without_limit(remedy: Remedy, command: Command) -> str | None:
 
 
 SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
-    "lower_price": lambda each, command: _price(each, command) + larger_error(each),
+    "lower_price": _lower_price,
     "keep_measures": lambda each, command: kept_measures(each, _price(each, command)),
     "lower_max_groups": _groups,
     "change_delta": lambda each, command: f"the same with {command.named('delta', each['delta'])}, for {each['cost']}",

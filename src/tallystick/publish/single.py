@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.errors import InvalidInput
 from tallystick.printing import nearest
 from tallystick.publish import columns
+from tallystick.tables.sources import unpaid_file
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -56,6 +57,27 @@ class DataOptions:
         if not self.lower < self.upper:
             raise InvalidInput("lower", self.lower, f"a bound below upper, {self.upper:g}")
         return self.lower, self.upper
+
+
+def propose(
+    what: str,
+    source: DataOptions,
+    epsilon: float,
+    *,
+    sensitivity: float | None = None,
+    alpha: float = 0.5,
+    confidence: float = 0.95,
+) -> Proposal:
+    """Return the release of a number, or of a statistic of a file that no ledger has registered."""
+    if source.file is not None and source.file.exists():
+        unpaid_file(source.file, "file", columns.PAID_FOR).close()
+    if what == COUNT:
+        return count(source, epsilon, confidence)
+    if what == MEAN:
+        return mean(source, epsilon, confidence)
+    if what == QUANTILE:
+        return quantile(source, epsilon, alpha, confidence)
+    return number(what, epsilon, sensitivity, confidence)
 
 
 def number(text: str, epsilon: float, sensitivity: float | None, confidence: float) -> Proposal:

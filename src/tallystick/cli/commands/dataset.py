@@ -91,8 +91,8 @@ class Registration:
 
     def opened(self) -> Table:
         """The table with caps and bounds; its column names and types are read."""
-        limits = intervals("--bounds", self.bounds)
-        kinds = pairs("--type", self.types, "COLUMN=TYPE")
+        limits = intervals("bounds", self.bounds)
+        kinds = pairs("types", self.types, "COLUMN=TYPE")
         read = datasets.read_table(self.source, self.table, self.unit, self.adjacency, limits, kinds)
         capped = read.per_unit(max_groups=self.max_groups, max_rows_per_group=self.max_rows_per_group)
         return capped.bounds(**limits)
@@ -108,7 +108,7 @@ class Registration:
     @property
     def least(self) -> PrivacyLoss | None:
         """The least price of a plan, if one is named."""
-        return _limit("--least-price", self.least_price, self.adjacency)
+        return _limit("least_price", self.least_price, self.adjacency)
 
 
 @app.command()
@@ -151,7 +151,7 @@ def add(
     called = name or (Path(source).stem if read.source.paths else read.name)
     dataset = said.dataset(read, called, population, ledger, ask=not (as_json or dry_run))
     word = person or ("row" if unit == EACH_ROW else unit.removesuffix("_id") or unit)
-    budget = _limit("--limit", limit, adjacency)
+    budget = _limit("limit", limit, adjacency)
     if dry_run:
         facts = datasets.rehearse(dataset, budget, word, ledger, update=update)
     else:
@@ -235,7 +235,7 @@ def _key_lists(keys: Repeated, table: Table, ledger: str | None) -> dict[str, li
     works = PublicUse("a list of groups that everybody may know, or --key-delta 1e-8, which finds them in the data")
     listed = {}
     with opened_if_there(ledger) or nullcontext() as book:
-        for column, path in pairs("--keys", keys, "COLUMN=FILE").items():
+        for column, path in pairs("keys", keys, "COLUMN=FILE").items():
             file = public_file(path, works, table.source, book)
             listed[column] = [value for (value,) in read_keys(file, [column], table.schema)]
     return listed
@@ -247,7 +247,7 @@ def _asking(
     """What is registered for statements in SQL."""
     from tallystick.publish.catalogue import registered
 
-    named = {name: _price(f"--{name.replace('_', '-')}", text) for name, text in prices.items()}
+    named = {name: _price(name, text) for name, text in prices.items()}
     return registered(
         table, keys=listed, per_query=named["per_query"], most_per_query=named["most_per_query"], **others
     )
@@ -269,10 +269,10 @@ def _decisions(given: Repeated, *, ask: bool) -> dict[str, str]:
     for line in given or ():  # commas belong to the text here
         name, equals, text = line.partition("=")
         if not equals or not text.strip():
-            raise InvalidInput("--about", line, f"FIELD=TEXT with FIELD one of {', '.join(FIELDS)}")
+            raise InvalidInput("about", line, f"FIELD=TEXT with FIELD one of {', '.join(FIELDS)}")
         check_answers({name.strip(): text.strip()}, option="--about")
         if decisions.setdefault(name.strip(), text.strip()) != text.strip():
-            raise InvalidInput("--about", f"{name.strip()} twice", "one text for each field")
+            raise InvalidInput("about", f"{name.strip()} twice", "one text for each field")
     if ask and sys.stdin.isatty() and sys.stdout.isatty():
         for name, question in FIELDS.items():
             if name not in decisions:

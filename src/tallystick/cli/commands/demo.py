@@ -118,7 +118,7 @@ def drawn_into(folder: Path, name: str, draw: Callable[[], Figure]) -> Path | No
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInput("--out", str(folder), f"a folder that can be written ({error.strerror})") from error
+        raise InvalidInput("out", str(folder), f"a folder that can be written ({error.strerror})") from error
     return save(figure, folder / name)
 
 
@@ -134,7 +134,7 @@ def _prepare(folder: Path) -> None:
         groups = "".join(f"{region},{sex}\n" for region in REGIONS for sex in "fm")
         (folder / "regions.csv").write_text("region,sex\n" + groups, encoding="ascii")
     except OSError as error:
-        raise InvalidInput("--out", str(folder), f"a folder that can be written ({error.strerror})") from error
+        raise InvalidInput("out", str(folder), f"a folder that can be written ({error.strerror})") from error
 
 
 def _steps(folder: Path) -> tuple[StoryStep, ...]:

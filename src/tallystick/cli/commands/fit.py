@@ -65,7 +65,7 @@ def linear(
 
     names, cost = ask.listed(features), Cost(rho, epsilon, delta, pure=pure)
     with opened(ledger) as book, working("fitting") as tell:
-        limits, conditions = ask.intervals("--bounds", bounds), _conditions(dataset, book, where)
+        limits, conditions = ask.intervals("bounds", bounds), _conditions(dataset, book, where)
         what = LinearFit(dataset, target, tuple(names), limits, conditions)
         facts = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
     asked = {"dataset": dataset, "target": target, "features": names, "why": why, "dry_run": dry_run, **cost.words}
@@ -103,8 +103,8 @@ def logistic(
     with opened(ledger) as book, working("fitting") as tell:
         table = _table(dataset, book)
         datasets.check_column("target", target, table)
-        typed = [ask.typed("--labels", label, table.schema.type_of(target)) for label in ask.listed(labels)]
-        limits, conditions = ask.intervals("--bounds", bounds), _conditions(dataset, book, where)
+        typed = [ask.typed("labels", label, table.schema.type_of(target)) for label in ask.listed(labels)]
+        limits, conditions = ask.intervals("bounds", bounds), _conditions(dataset, book, where)
         what = LogisticFit(dataset, target, tuple(names), limits, conditions, tuple(typed), solver)
         facts = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
     question = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}

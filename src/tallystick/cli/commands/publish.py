@@ -128,5 +128,5 @@ def _sizes(given: list[str] | None) -> list[int]:
     except ValueError:
         sizes = [0]
     if given and (not sizes or any(not 1 <= size <= 10**12 for size in sizes)):
-        raise InvalidInput("--group-size", ",".join(given), "rows in a group, such as 50,500")
+        raise InvalidInput("group_size", ",".join(given), "rows in a group, such as 50,500")
     return sizes

@@ -45,7 +45,7 @@ def sql(
     from tallystick.publish.kinds.statement import Statement
 
     text = _text(statement)
-    named = ask.pairs("--public", public, "NAME=FILE")
+    named = ask.pairs("public", public, "NAME=FILE")
     files = Files(out, card)
     files.check(*named.values())
     cost = Cost(rho, epsilon, delta, error, pure)

@@ -59,7 +59,7 @@ def suggest(
     from tallystick.publish.kinds.caps import Caps
     from tallystick.publish.suggest import apply as register
 
-    limits, columns = ask.intervals("--range", ranges), ask.listed(by)
+    limits, columns = ask.intervals("ranges", ranges), ask.listed(by)
     cost = Cost(rho, epsilon, delta, pure=pure)
     request = Request(Caps(name, tuple(columns), limits, within, beyond), cost, key, why)
     with opened(ledger) as book, working("suggesting") as tell:

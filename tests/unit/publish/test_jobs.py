@@ -155,7 +155,7 @@ def test_a_second_query_is_denied_in_words_with_what_would_fit(run, planned, dry
     assert lines[0] == "Denied: budget (exit 3)"
     assert lines[1] == "  asked rho 0.0600   left 0.0400   limit 0.1000   (population patients-2026, zCDP filter)"
     assert lines[2] == "  nothing was charged and no data was read"
-    assert lines[3].startswith("  fits: --rho 0.0399 (count +-")
+    assert lines[3].startswith("  fits: --rho 0.04 (count +-")
     assert denied.out == ""
     assert run(*words, *dry, "--json").document["error"]["exit_code"] == 3
     assert found(run("budget", "--json"))["used"]["rho"] == 0.06

@@ -343,6 +343,17 @@ def a_higher_limit(world: World) -> None:
         account.reserve(ts.gaussian(sigma=1), why="x")
 
 
+@case("raise_limit", "python")
+def higher_limits_of_a_block_and_of_its_population(world: World) -> None:
+    with an_account("zcdp(rho=0.05)") as book:
+        block = book.open("block", budget=ts.zcdp(rho=0.01), unit="person", parent="study")
+        for name in ("block", "study"):  # each account offers its own limit
+            remedy = provoked("raise_limit", lambda: block.reserve(ts.gaussian(sigma=1), why="x"), BudgetExceeded)
+            assert remedy["account"] == name
+            book.open(name).raise_limit(read_loss(remedy["budget"]), why="agreed")
+        block.reserve(ts.gaussian(sigma=1), why="x")
+
+
 @case("raise_limit", "shell")
 def a_higher_limit_by_a_command_that_can_be_pasted(world: World) -> None:
     with ts.Ledger("a ledger.db") as book:

@@ -20,14 +20,27 @@
     └── Unavailable                 exit 9   busy, missing component, unreachable store
         └── NotComputable                    no rigorous route for this composition
 
-Nothing raises NotAuthorised yet: its exit code is kept for the service. Three warnings are ours: ChargedAgain,
-NotCharged and PasswordInPlace.
+Nothing raises NotAuthorised yet: its exit code is kept for the service. Four warnings are ours: ChargedAgain,
+OtherReason, NotCharged and PasswordInPlace.
+
+An error is data: ``code`` (a stable identifier), ``argument`` (the name in Python, never an option), ``value`` and
+``remedies`` (remedies.py). ``str(error)`` is Python's sentence; every other interface words the remedies itself, and
+nothing reads a sentence to find out what happened. ``to_data`` and ``from_data`` carry an error over a socket.
 Messages carry numbers and a way out, never a value read from private data.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar, Self, TypeVar
+
+from tallystick.printing import given
+from tallystick.remedies import Remedy as Remedy
+from tallystick.wording import INTERFACES, in_python, offered
+
+_LONGEST_SHOWN = 80  # characters of a value in a message
 
 
 def _printed(character: str) -> str:
@@ -36,7 +49,99 @@ def _printed(character: str) -> str:
     return character if is_plain else character.encode("unicode_escape").decode()
 
 
-class TallystickError(Exception):
+def _shown(value: object) -> str:
+    """A value as a message shows it."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits
+        return f"a value of type {type(value).__name__} too long to print"
+    if len(text) > _LONGEST_SHOWN:
+        return text[: _LONGEST_SHOWN - 3] + "..."
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON data; what has no such form becomes the text that a message shows."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, int) and abs(value) < 2**63:
+        return int(value)
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    return _shown(value)
+
+
+Kind = TypeVar("Kind", bound="Problem")
+
+
+class Problem:
+    """An error or a warning as data: a code, the argument and value it is about, and remedies."""
+
+    code: str = "failed"
+    argument: str | None = None
+    value: Any = None
+    remedies: tuple[Remedy, ...] = ()
+    interface: str = "python"
+    """The interface in whose words ``str`` offers remedies: python, or sql for a statement."""
+    _facts: ClassVar[tuple[str, ...]] = ()
+    """Attributes that ``to_data`` has beside the common ones."""
+    _before_offers: ClassVar[str] = "; works: "
+
+    def __init__(self, message: str = "", *, code: str | None = None, remedies: Iterable[Remedy] = ()) -> None:
+        super().__init__(message)  # type: ignore[call-arg]  # of Exception
+        self.remedies = tuple(remedies)
+        if code is not None:
+            self.code = code
+
+    @property
+    def message(self) -> str:
+        """The problem alone, in words of no interface; ``str`` adds what works."""
+        args: tuple[Any, ...] = self.args  # type: ignore[attr-defined]
+        return _visible("" if not args else str(args[0]))
+
+    def text(self, words: Callable[[Remedy], str | None]) -> str:
+        """The message, and the remedies in the words of an interface."""
+        offers = offered(words, self.remedies)
+        if not offers:
+            return self.message
+        return _visible(f"{self.message}{self._before_offers}{', or '.join(offers)}")
+
+    def __str__(self) -> str:
+        """The message; text from data or files in it has no character that a terminal would obey."""
+        return self.text(INTERFACES[self.interface])
+
+    def with_remedies(self, remedies: Iterable[Remedy]) -> Self:
+        """The same problem with other remedies."""
+        return _restored(type(self), self.args, {**self.__dict__, "remedies": tuple(remedies)})  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)  # type: ignore[attr-defined]
+
+    def to_data(self) -> dict[str, Any]:
+        """The problem as JSON data."""
+        facts = {name: _plain(getattr(self, name)) for name in ("argument", "value", *self._facts)}
+        remedies = [remedy.to_data() for remedy in self.remedies]
+        head = {"kind": type(self).__name__, "code": self.code, "message": self.message}
+        return {**head, **facts, "remedies": remedies}
+
+
+def _visible(text: str) -> str:
+    return "".join(_printed(character) for character in text)
+
+
+def _restored(kind: type[Kind], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> Kind:
+    """A problem with these attributes, without a call of ``__init__``."""
+    problem = kind.__new__(kind)
+    problem.args = args  # type: ignore[attr-defined]
+    problem.__dict__.update(attributes)
+    return problem
+
+
+class TallystickError(Problem, Exception):
     """Root of the tree; ``exit_code`` is what the command line returns.
 
     >>> issubclass(InvalidInput, TallystickError)
@@ -45,17 +150,48 @@ class TallystickError(Exception):
 
     exit_code = 1
 
-    def __str__(self) -> str:
-        """The message; text from data or files in it has no character that a terminal would obey."""
-        return "".join(_printed(character) for character in super().__str__())
-
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows in place of a traceback: the message says all there is to know."""
+        """Return the line that a notebook shows instead of a traceback."""
         return [f"{type(self).__name__}: {self}"]
+
+    @staticmethod
+    def from_data(data: Mapping[str, Any]) -> TallystickError:
+        """The error that ``to_data`` wrote, of the same class; amounts stay plain data.
+
+        >>> problem = InvalidInput("sigma", -1, "a finite number > 0", code="outside_domain")
+        >>> again = TallystickError.from_data(problem.to_data())
+        >>> type(again).__name__, again.code, str(again) == str(problem)
+        ('InvalidInput', 'outside_domain', True)
+        """
+        kinds = {kind.__name__: kind for kind in _all_kinds(TallystickError)}
+        kind = kinds.get(str(data["kind"]), TallystickError)
+        attributes = {name: data.get(name) for name in ("code", "argument", "value", *kind._facts)}
+        remedies = tuple(Remedy.from_data(each) for each in data["remedies"])
+        return _restored(kind, (data["message"],), {**attributes, "remedies": remedies})
+
+
+@contextmanager
+def about_dataset(name: str | None) -> Iterator[None]:
+    """Add the name of a registered data set to remedies that change one."""
+    try:
+        yield
+    except TallystickError as problem:
+        if name is not None:
+            problem.remedies = tuple(remedy.about(name) for remedy in problem.remedies)
+        raise
+
+
+def _all_kinds(kind: type[TallystickError]) -> list[type[TallystickError]]:
+    kinds = [kind]
+    for below in kind.__subclasses__():
+        kinds += _all_kinds(below)
+    return kinds
 
 
 class InvalidInput(TallystickError, ValueError):
     """An argument has a value that is not allowed.
+
+    ``allowed`` is a phrase for every interface. What differs between interfaces is in ``remedies``.
 
     >>> raise InvalidInput("sigma", -1, "a finite number > 0")
     Traceback (most recent call last):
@@ -64,20 +200,32 @@ class InvalidInput(TallystickError, ValueError):
     """
 
     exit_code = 2
+    code = "invalid_argument"
+    argument: str
+    allowed: str
+    _facts: ClassVar[tuple[str, ...]] = ("allowed",)
 
-    def __init__(self, argument: str, value: object, allowed: str) -> None:
+    def __init__(
+        self, argument: str, value: object, allowed: str, *, code: str | None = None, remedies: Iterable[Remedy] = ()
+    ) -> None:
+        super().__init__(f"{argument} = {_shown(value)} is not allowed", code=code, remedies=remedies)
         self.argument, self.value, self.allowed = argument, value, allowed
-        try:
-            shown = repr(value)
-        except ValueError:  # a whole number of thousands of digits
-            shown = f"a value of type {type(value).__name__} too long to print"
-        if len(shown) > 80:
-            shown = shown[:77] + "..."
-        super().__init__(f"{argument} = {shown} is not allowed; give {allowed}")
+
+    def text(self, words: Callable[[Remedy], str | None]) -> str:
+        """The message, what is allowed, and the remedies in the words of an interface."""
+        works = [self.allowed] if self.allowed else []
+        works += offered(words, self.remedies)
+        return _visible(f"{self.message}; give {', or '.join(works)}")
+
+    def about(self, argument: str, value: object) -> InvalidInput:
+        """The same problem of another argument, from which the refused one was made."""
+        return InvalidInput(argument, value, self.allowed, code=self.code, remedies=self.remedies)
 
 
 class ExpressionError(InvalidInput):
     """Text that is not a loss expression."""
+
+    code = "invalid_expression"
 
 
 class EpsilonWithoutDelta(InvalidInput):
@@ -86,14 +234,37 @@ class EpsilonWithoutDelta(InvalidInput):
     ``pure`` is the cost of pure epsilon. ``with_delta`` is the cost of epsilon at ``delta``, or None if that has none.
     """
 
-    def __init__(self, message: str, epsilon: float, *, pure: Any, delta: float, with_delta: Any) -> None:
-        super().__init__("epsilon", epsilon, "pure=True, or a delta")
+    code = "epsilon_without_delta"
+    _facts = ("allowed", "pure", "delta", "with_delta")
+
+    def __init__(
+        self, epsilon: float, *, pure: Any, delta: float, with_delta: Any, remedies: Iterable[Remedy] = ()
+    ) -> None:
+        super().__init__("epsilon", epsilon, "a delta, or pure epsilon", remedies=remedies)
         self.pure, self.delta, self.with_delta = pure, delta, with_delta
-        self.args = (message,)
+        self.args = ("\n".join(self._problem(epsilon)),)
+
+    def _problem(self, epsilon: float) -> Iterator[str]:
+        """The two meanings, and the costs that no remedy names because the account cannot pay them."""
+        meanings = "can mean two things, and this account is charged differently for each"
+        yield f"epsilon {given(epsilon)} without a delta {meanings}"
+        payable = [remedy.kind for remedy in self.remedies]
+        if "mean_pure" not in payable:
+            yield f"Pure epsilon {given(epsilon)} costs {self.pure}, more than what is left."
+        if "give_delta" not in payable and self.with_delta is not None:
+            at = f"Epsilon {given(epsilon)} at delta {given(self.delta)}"
+            yield f"{at} costs {self.with_delta}, more than what is left."
+
+    def text(self, words: Callable[[Remedy], str | None]) -> str:
+        """The two costs, a line each."""
+        lines = [self.message, *offered(words, self.remedies), "nothing was charged and no data was read"]
+        return _visible("\n".join(lines))
 
 
 class AdjacencyMismatch(InvalidInput):
     """Two losses speak about different neighbouring relations."""
+
+    code = "adjacency_mismatch"
 
     def __init__(self, left: object, right: object) -> None:
         super().__init__(
@@ -107,6 +278,8 @@ class AdjacencyMismatch(InvalidInput):
 class UnitMismatch(InvalidInput):
     """Two losses protect different named units."""
 
+    code = "unit_mismatch"
+
     def __init__(self, left: object, right: object) -> None:
         super().__init__(
             "unit",
@@ -119,6 +292,8 @@ class UnitMismatch(InvalidInput):
 class Contradiction(TallystickError):
     """Two certified bounds on one number exclude each other, so one is wrong: a defect, and nothing is answered."""
 
+    code = "contradiction"
+
     def _render_traceback_(self) -> list[str]:
         import traceback
 
@@ -128,23 +303,41 @@ class Contradiction(TallystickError):
 class BudgetExceeded(TallystickError):
     """The account cannot pay; nothing was charged and no data was read.
 
-    ``asked``, ``left`` and ``limit`` are amounts in the account's currency and
-    ``fits`` lists, in words, what would fit.
+    ``asked``, ``left`` and ``limit`` are amounts in the currency of ``account``, which protects one ``unit``. Each of
+    ``remedies`` fits what is left; ``fits`` has them in Python's words.
     """
 
     exit_code = 3
+    code = "budget_exceeded"
+    _facts = ("asked", "left", "limit", "account", "unit")
+    _before_offers = "\nfits: "
 
     def __init__(
-        self, message: str, *, asked: Any = None, left: Any = None, limit: Any = None, fits: tuple[str, ...] = ()
+        self,
+        message: str,
+        *,
+        asked: Any = None,
+        left: Any = None,
+        limit: Any = None,
+        account: str | None = None,
+        unit: str | None = None,
+        remedies: Iterable[Remedy] = (),
     ) -> None:
-        self.asked, self.left, self.limit, self.fits = asked, left, limit, fits
-        super().__init__(message)
+        self.asked, self.left, self.limit = asked, left, limit
+        self.account, self.unit = account, unit
+        super().__init__(message, remedies=remedies)
+
+    @property
+    def fits(self) -> tuple[str, ...]:
+        """What would fit, in Python's words."""
+        return tuple(offered(in_python, self.remedies))
 
 
 class Refused(TallystickError):
     """What was asked could break a promise (not shown to be private, or the data are closed), so it is not done."""
 
     exit_code = 4
+    code = "refused"
 
 
 class NotAnswered(Refused):
@@ -153,12 +346,18 @@ class NotAnswered(Refused):
     It may be private and yet not be known here, so nobody is told that it would have broken a promise.
     """
 
+    code = "not_answered"
+
 
 class NotCertified(Refused):
     """No bound shows that the answer would be as near to the population as was asked for; nothing was charged.
 
     ``error`` is what can be certified.
     """
+
+    code = "not_certified"
+
+    _facts = ("error",)
 
     def __init__(self, message: str, *, error: float = 1.0) -> None:
         self.error = error
@@ -168,33 +367,41 @@ class NotCertified(Refused):
 class Quarantined(Refused):
     """An earlier plan failed after it had started; the data are closed until their owner clears them."""
 
+    code = "dataset_closed"
+
 
 class ClaimFalsified(TallystickError):
     """An audit found evidence against a privacy claim."""
 
     exit_code = 5
+    code = "claim_falsified"
 
 
 class LedgerIntegrity(TallystickError):
     """The ledger was altered, is damaged, or is older than a known anchor."""
 
     exit_code = 6
+    code = "ledger_integrity"
 
 
 class NotAuthorised(TallystickError):
     """The caller may not do this."""
 
     exit_code = 7
+    code = "not_authorised"
 
 
 class IdempotencyConflict(TallystickError):
     """The key was already used for a different request."""
 
     exit_code = 8
+    code = "key_conflict"
 
 
 class AlreadyCommitted(IdempotencyConflict):
     """The key was already used for this very request; ``answer`` is what was stored."""
+
+    code = "already_committed"
 
     def __init__(self, message: str, *, answer: Any = None, receipt: Any = None) -> None:
         self.answer, self.receipt = answer, receipt
@@ -205,17 +412,29 @@ class Unavailable(TallystickError):
     """A store is busy or unreachable, or an optional component is missing."""
 
     exit_code = 9
+    code = "unavailable"
 
 
 class NotComputable(Unavailable):
     """What was asked is defined, but no implemented route can prove a number for it."""
 
+    code = "not_computable"
 
-class ChargedAgain(UserWarning):
+
+class ChargedAgain(Problem, UserWarning):
     """What is about to be charged was paid for before: its stored answer could be had for nothing.
 
     It is said before the charge, so that a filter that makes it an error keeps the price.
     """
+
+    code = "charged_again"
+    _before_offers = ". Unless its data have changed, "
+
+
+class OtherReason(Problem, UserWarning):
+    """A stored answer is given with another reason than its charge has; the record keeps the first one."""
+
+    code = "other_reason"
 
 
 class NotCharged(UserWarning):

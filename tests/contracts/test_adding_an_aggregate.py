@@ -52,7 +52,9 @@ def filled(column: str) -> Measure:
 USE = """
 import pyarrow
 import tallystick as ts
-from tallystick.cli.commands.publish import plan_lines
+from tallystick.cli.outcomes import plan_lines
+from tallystick.publish.datasets import Dataset
+from tallystick.publish.work import Work
 from tallystick.errors import InvalidInput
 
 rows = pyarrow.table({"who": list(range(4000)), "age": [None if i % 4 else 30 for i in range(4000)]})
@@ -70,9 +72,8 @@ else:
 release = plan.release(why="test")
 assert abs(release.data["share"][0] - 0.25) < 0.01, release.data
 assert release.nonnegative()["share"] == release.data["share"]
-facts = {"price": "1", "left": "2", "population": "people", "error": plan.error(),
-         "error_by_size": plan.error_by_size(), "price_epsilon": None, "refused": None, "fits": True}
-assert any("share in a group of" in line and "1,000 rows +-" in line for line in plan_lines(facts, plan))
+offer = Work(account, Dataset("people", "people", {}), "", None, plan).offer().to_data()
+assert any("share in a group of" in line and "1,000 rows +-" in line for line in plan_lines(offer))
 open("plan.json", "w").write(plan.to_json())
 print(plan.hash)
 """

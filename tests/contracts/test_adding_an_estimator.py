@@ -66,8 +66,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tallystick.publish.datasets import find
+from tallystick.publish.kinds import Kind
+from tallystick.publish.rows import RowsWork
 from tallystick.tables.expressions import col, when
 from tallystick.tables.measures import sum as total
+
+
+@dataclass(frozen=True, slots=True)
+class ShareFit(Kind):
+    """The share of rows above 50 in a column."""
+
+    dataset: str
+    column: str
+
+    def work(self, request: Any, book: Any) -> Any:
+        dataset = find(self.dataset, book)
+        account = book.open(dataset.population)
+        asked = Share(dataset.opened(account), self.column, request.cost.epsilon)
+        return RowsWork.of(asked, dataset, account, request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +107,9 @@ class Share:
 
     def read(self, fitted: Any) -> dict[str, Any]:
         return {"share": fitted.share_}
+
+
+KIND = ShareFit
 '''
 
 COMMAND = '''
@@ -99,12 +119,11 @@ def share(
     as_json: Json = False,
 ) -> None:
     """The share of rows above 50."""
-    from tallystick.publish import rows, share
+    from tallystick.publish.kinds.share import ShareFit
 
     with opened(ledger) as book:
-        held, account, table = _table(dataset, book, None)
-        fit = rows.ready(share.Share(table, column, epsilon), account, held.name)
-        facts = rows.release(rows.RowsJob(fit, held.about, why, None, None, card))
+        request = Request(ShareFit(dataset, column), Cost(epsilon=epsilon), why=why)
+        facts = _fit(request, book, None, card, lambda stage: None, dry_run=False)
     _deliver("fit.share", {}, facts, lambda model: [f"share {model['share']:.2f}"], as_json=as_json)
 
 '''
@@ -151,9 +170,9 @@ def test_a_new_estimator_that_the_shell_fits_edits_two_files_besides_its_own(tmp
     copy = Copy.into(tmp_path)
     copy.new("learn/share.py", TOY)
     copy.add_line("learn/__init__.py", '    "ShareAbove": "share",', after="_HOMES")
-    copy.new("publish/share.py", PUBLISHED)
+    copy.new("publish/kinds/share.py", PUBLISHED)
     copy.add_line("cli/commands/fit.py", COMMAND, after="Model = ")
     said = copy.run(SHELL)
     assert "share 0.2" in said
     assert sorted(copy.edited()) == ["cli/commands/fit.py", "learn/__init__.py"]
-    assert sorted(copy.added()) == ["learn/share.py", "publish/share.py"]
+    assert sorted(copy.added()) == ["learn/share.py", "publish/kinds/share.py"]

@@ -38,6 +38,7 @@ ARGUMENTS: dict[str, str] = {
     "charge show": "4",
     "dataset add": "{source} --table visits --population clinic --unit patient --max-groups 2 --max-rows-per-group 3"
     " --bounds cost=0:10 --bounds age=0:100 --about curators=c --about region=Europe --about product_type=Dataset",
+    "dataset update": "visits --max-groups 2",
     "dataset list": "",
     "dataset show": "visits",
     "dataset clear": "visits --why test --dry-run",

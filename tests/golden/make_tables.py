@@ -198,7 +198,7 @@ def write_release(maker: Maker, name: str, made: Any) -> None:
 
 def plan_file(dataset: str, plan: Any) -> str:
     """A plan as ``publish plan --out`` writes it."""
-    from tallystick.publish.jobs import saved
+    from tallystick.publish.export import saved
 
     return saved(dataset, plan)
 

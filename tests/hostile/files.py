@@ -32,6 +32,11 @@ from tallystick.ledger.chain import GENESIS, canonical, link
 from tallystick.ledger.pay import Receipt
 from tallystick.ledger.signing import Signer
 from tallystick.publish.datasets import Dataset, find, read_note, register
+from tallystick.publish.kinds.linear import LinearFit
+from tallystick.publish.kinds.question import Question
+from tallystick.publish.kinds.statement import Statement
+from tallystick.publish.request import Cost, Request, price
+from tallystick.tables.keyset import public_table
 from tallystick.tables.plan import Plan
 
 FORGER = Signer(b"f" * 32)
@@ -94,11 +99,11 @@ def _differences(said: Any, read: Any, free: tuple[str, ...], path: str = "") ->
 def kinds(folder: Path) -> Iterator[list[Kind]]:
     """A loss, a plan, a receipt, a card as JSON and as HTML, and an export, all of one small ledger."""
     file = folder / "visits.csv"
-    rows = (f"p{i % 100},{'north' if i % 2 else 'south'},{20 + i % 60}\n" for i in range(300))
-    file.write_text("patient,ward,age\n" + "".join(rows), encoding="utf-8")
+    rows = (f"p{i % 100},{'north' if i % 2 else 'south'},{20 + i % 60},{i % 9}\n" for i in range(300))
+    file.write_text("patient,ward,age,cost\n" + "".join(rows), encoding="utf-8")
     with ts.Ledger(folder / "ledger.db", config=folder / "config") as ledger:
         account = ledger.open("patients", budget=ts.zcdp(rho=5, delta=1e-6), unit="patient")
-        table = ts.Private(str(file), account=account).table(unit="patient", types={"age": "number"})
+        table = ts.Private(str(file), account=account).table(unit="patient", types={"age": "number", "cost": "number"})
         capped = table.per_unit(max_groups=2, max_rows_per_group=2)
         asked = capped.group_by("ward", keys=["north", "south"]).agg(n=ts.count(), age=ts.mean("age", 0, 110))
         told = json.loads(capped.to_json())
@@ -111,6 +116,9 @@ def kinds(folder: Path) -> Iterator[list[Kind]]:
             _loss(),
             _certificate(),
             _plan(plan, account),
+            _request("table", Request(Question.of("visits", plan), key="t2", why="report"), ledger),
+            _request("statement", Request(_statement(), Cost(rho=0.05), why="report"), ledger),
+            _request("model", Request(_fit(), Cost(rho=0.05), why="report"), ledger),
             _receipt(release.receipt, ledger),
             _card(drawn, ledger, folder),
             _read_back(release, drawn),
@@ -157,6 +165,34 @@ def _in_floats(told: Any) -> Any:
 
 def _plan(plan: Any, account: Any) -> Kind:
     return Kind("plan", plan.to_json(), lambda text: Plan.from_json(text, account=account).to_json())
+
+
+def _statement() -> Statement:
+    text = "SELECT w.name, COUNT(v.age) AS n FROM wards w LEFT JOIN visits v ON v.ward = w.ward GROUP BY w.name"
+    return Statement(text, {"wards": public_table([{"ward": "north", "name": "n"}, {"ward": "south", "name": "s"}])})
+
+
+def _fit() -> LinearFit:
+    where = ((ts.col("age") >= 30).to_data(),)
+    return LinearFit("visits", "cost", ("age",), {"age": (0, 110), "cost": (0, 9)}, where)
+
+
+def _request(name: str, request: Request, ledger: Any) -> Kind:
+    """A request that is priced; what it says is kept, and what it leaves out has its default."""
+
+    def believe(text: str) -> str:
+        read = Request.from_json(text)
+        price(read, ledger)
+        return json.dumps(_said(json.loads(text), read.to_data()))
+
+    return Kind(f"request for a {name}", json.dumps(request.to_data()), believe)
+
+
+def _said(said: Any, read: Any) -> Any:
+    """Fields of what was read that the text names."""
+    if not isinstance(said, dict) or not isinstance(read, dict):
+        return read
+    return {key: _said(said.get(key), value) for key, value in read.items() if key in said}
 
 
 def _receipt(receipt: Receipt, ledger: Any) -> Kind:

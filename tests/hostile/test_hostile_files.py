@@ -46,7 +46,7 @@ def test_a_spoiled_file_is_refused_or_means_what_it_says(every: dict[str, Kind],
 def test_every_kind_of_file_is_here(every: dict[str, Kind]) -> None:
     assert set(every) == {
         "loss", "certificate", "plan", "receipt", "card", "read back", "fit card", "registration", "export",
-        "forged export",
+        "forged export", "request for a table", "request for a statement", "request for a model",
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import tallystick as ts
 from sql.test_doors import GROUPED, ledger, shell
-from tallystick.cli.question import Question
+from tallystick.cli.question import TableOptions
 from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.sql import pieces
 from tallystick.tables.sql.written import statement_of
@@ -24,28 +24,28 @@ VISITS = SOURCE.table("visits", unit="patient").per_unit(max_groups=2, max_rows_
 VISITS = VISITS.bounds(age=(0, 100), cost=(0, 500))
 
 
-def asked(measures: str = "count", where: list[str] | None = None, **more: Any) -> Question:
-    return Question([measures], None, None, None, where, {"rho": 0.1}, **more)
+def asked(measures: str = "count", where: list[str] | None = None, **more: Any) -> TableOptions:
+    return TableOptions([measures], None, None, None, where, {"rho": 0.1}, **more)
 
 
 def test_python_shell_and_sql_say_the_same_plan() -> None:
     year, ward = ts.col("year"), ts.col("ward")
     python = VISITS.filter((year >= 2026) & (ward != "x")).agg(n=ts.count(), avg_age=ts.mean("age")).plan(rho=0.1)
-    words = asked("count(*) AS n, avg(age)", ["year >= 2026 AND ward <> 'x'"]).plan(VISITS)
+    words = asked("count(*) AS n, avg(age)", ["year >= 2026 AND ward <> 'x'"]).plans(VISITS)[0]
     filtered = "SELECT COUNT(*) AS n, AVG(age) FROM (SELECT * FROM visits WHERE year >= 2026) AS t WHERE ward <> 'x'"
     assert words.hash == python.hash
     in_turn = VISITS.filter(year >= 2026).filter(ward != "x").agg(n=ts.count(), avg_age=ts.mean("age")).plan(rho=0.1)
     assert SOURCE.sql(f"EXPLAIN {filtered}", VISITS, rho=0.1).plan.hash == in_turn.hash
-    assert asked("count", ["year >= 2026", "ward <> 'x'"]).plan(VISITS).hash == (
+    assert asked("count", ["year >= 2026", "ward <> 'x'"]).plans(VISITS)[0].hash == (
         VISITS.filter(year >= 2026).filter(ward != "x").agg(count=ts.count()).plan(rho=0.1).hash
     )
 
 
 def test_the_short_form_of_a_condition_still_means_what_it_did() -> None:
     same = VISITS.filter(ts.col("ward") == "north").agg(count=ts.count()).plan(rho=0.1).hash
-    assert asked(where=["ward=north"]).plan(VISITS).hash == same
-    assert asked(where=["ward = 'north'"]).plan(VISITS).hash == same
-    assert asked(where=["year=2026"]).plan(VISITS).hash == asked(where=["year = 2026"]).plan(VISITS).hash
+    assert asked(where=["ward=north"]).plans(VISITS)[0].hash == same
+    assert asked(where=["ward = 'north'"]).plans(VISITS)[0].hash == same
+    assert asked(where=["year=2026"]).plans(VISITS)[0].hash == asked(where=["year = 2026"]).plans(VISITS)[0].hash
 
 
 def test_derived_columns_and_public_joins(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tallystick.accounting.adjacency import read_adjacency, read_unit
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Remedy
 from tallystick.numerics.law import Array
 
 MAX_COUNT = 10**9
@@ -135,7 +135,10 @@ def count(name: str, value: Any, *, least: int = 0, most: int = MAX_COUNT) -> in
     allowed = f"a whole number from {least} to {most}"
     number = finite(name, value, allowed)
     if number != int(number) or not least <= number <= most:
-        raise InvalidInput(name, value, allowed)
+        # A composition of one step more costs more, so up is the side that may be reported.
+        is_between = name == "count" and least < number < most
+        remedies = [Remedy("round_up", value=math.ceil(number))] if is_between else []
+        raise InvalidInput(name, value, allowed, remedies=remedies)
     return int(number)
 
 

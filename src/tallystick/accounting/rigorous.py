@@ -21,7 +21,7 @@ try:
     from tallystick.numerics.rigorous.readout import BallSum
 except ImportError as problem:
     raise Unavailable(
-        "rigorous=True needs ball arithmetic, which is not installed: pip install '.[rigorous]'"
+        "rigorous bounds need ball arithmetic, which is not installed: pip install '.[rigorous]'"
     ) from problem
 
 if TYPE_CHECKING:

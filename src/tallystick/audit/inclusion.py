@@ -84,7 +84,7 @@ class Coins:
     @classmethod
     def load(cls, path: str | Path) -> Coins:
         """Coins that were saved; refused if they do not match their commitment."""
-        allowed = "a file written by Coins.save"
+        allowed = "a file of coins that an audit saved"
         try:
             content = Path(path).read_bytes()
         except OSError as problem:

@@ -95,7 +95,7 @@ def check_neighbours(plan: Plan, first: OpenFile, second: OpenFile) -> None:
         wanted = (
             "a table in which one unit is another" if replace else "a table with one unit more, and nothing changed"
         )
-        raise InvalidInput("--second", f"a table with {len(changed)} other units", wanted)
+        raise InvalidInput("second", f"a table with {len(changed)} other units", wanted)
 
 
 def _rows_by_unit(file: OpenFile, unit: str | None) -> dict[Any, Counter[tuple[str, ...]]]:

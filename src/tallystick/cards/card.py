@@ -190,8 +190,8 @@ def read_card(path: str | Path) -> tuple[Card, str]:
         if (facts["schema"], facts["version"]) != (SCHEMA, VERSION):
             raise ValueError
     except (ValueError, KeyError, TypeError):
-        allowed = f"a privacy card ({SCHEMA}, version {VERSION}); of a training card, the receipts are checked, by "
-        raise InvalidInput("card", str(path), f"{allowed}tallystick ledger verify --receipt FILE") from None
+        allowed = f"a privacy card ({SCHEMA}, version {VERSION}); of a training card, the ledger checks the receipts"
+        raise InvalidInput("card", str(path), allowed) from None
     return Card(facts), text
 
 

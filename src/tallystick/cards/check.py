@@ -148,7 +148,7 @@ def _about_page(card: Card, page: str | None) -> Finding:
 def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, table: str | None) -> Iterator[Finding]:
     part = "published table (CSV)"
     if table is None:
-        yield Finding(part, not_checked="no table was given (--table FILE)")
+        yield Finding(part, not_checked="no table was given")
         return
     if facts["again"].get("names"):
         yield Finding(

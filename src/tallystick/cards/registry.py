@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from tallystick.cards.contents import CHOICES, FIELDS, NOT_STATED
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Remedy
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.printing import json_text
 
@@ -30,12 +30,13 @@ def registry_record(facts: Mapping[str, Any]) -> dict[str, Any]:
     if not facts["evidence"].get("receipt"):
         raise InvalidInput("card", "a preview", "the card of something that was released")
     if missing:
-        options = " ".join(f'--about "{name}=..."' for name in missing)
+        examples = {name: CHOICES.get(name, ("...",))[0] for name in missing}
         raise InvalidInput(
             "card",
             f"{', '.join(missing)} not stated",
-            f"answers, kept with the data set: tallystick dataset add ... --update {options}; then the card again: the "
-            "same publish run with the same key charges nothing",
+            "a card made again once the data set has these answers: the same release with the same key is free",
+            code="not_stated",
+            remedies=[Remedy("state_decisions", answers=examples, dataset=facts["released"]["dataset"])],
         )
     return {
         "url_slug": _slug(facts),

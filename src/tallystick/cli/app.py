@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from tallystick import __version__, place
 from tallystick.cli import failure
 from tallystick.cli.once import once_each
+from tallystick.cli.wording import Command, running
 from tallystick.errors import TallystickError
 from tallystick.printing import visible
 
@@ -141,13 +142,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = failure.note
-            code = _parser().main(given, prog_name="tallystick", standalone_mode=False)
+            with running(_parser(), given):
+                code = _parser().main(given, prog_name="tallystick", standalone_mode=False)
         sys.stdout.flush()
         if code == failure.INTERRUPTED:  # how the argument parser reports Ctrl-C
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except TallystickError as error:
-        return failure.from_error(error, given).report(as_json=as_json, words=words)
+        return failure.from_error(error, Command.of(_parser(), given)).report(as_json=as_json, words=words)
     except (KeyboardInterrupt, typer.Abort):
         return failure.Failure("Interrupted", failure.INTERRUPTED, ("stopped at your request",)).report(as_json=as_json)
     except typer.Exit as leave:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tallystick.errors import BudgetExceeded, EpsilonWithoutDelta, InvalidInput, NotAnswered, TallystickError
+from tallystick.cli.wording import Command, in_shell, offers_in_shell, running_command
+from tallystick.errors import (
+    BudgetExceeded,
+    EpsilonWithoutDelta,
+    InvalidInput,
+    NotAnswered,
+    Problem,
+    TallystickError,
+)
 from tallystick.place import without_secrets
 from tallystick.printing import visible
 
 USAGE = 2
 INTERRUPTED = 130
 BUG = 1
+NO_COMMAND = Command()
+NOTHING_CHARGED = "nothing was charged and no data was read"
 
 _HEADLINES = {
     1: "Failed",
@@ -67,133 +76,61 @@ def _hidden(value: Any, words: Sequence[str]) -> Any:
         return without_secrets(value, words)
     if isinstance(value, list):
         return [_hidden(each, words) for each in value]
+    if isinstance(value, dict):
+        return {name: _hidden(each, words) for name, each in value.items()}
     return value
 
 
-SHELL_WORDS = (
-    ("keys=[...] that are public knowledge", "--keys FILE with groups that are public knowledge"),
-    ("keys=ts.private_keys(delta=1e-8)", "--private-keys 1e-8, which finds them in the data"),
-    ("public keys (keys=[...], --keys FILE)", "public keys (--keys FILE)"),
-    ("public keys, keys=[...],", "public keys, --keys FILE,"),
-    (
-        "say .per_unit(max_groups= and max_rows_per_group=) before group_by",
-        "register it with --max-groups and --max-rows-per-group (dataset add ... --update)",
-    ),
-    (
-        "say .per_unit(max_rows_per_group=) before group_by",
-        "register it with --max-rows-per-group (dataset add ... --update)",
-    ),
-    ("create one with open(name, budget=...)", "create one: tallystick account open NAME --budget EXPR"),
-    ("open it without budget=, or raise its limit", "leave its limit out, or raise it: tallystick account raise"),
-    ("give delta=, the part", "give --delta, the part"),
-    ("rigorous=True needs", "--rigorous needs"),
-    ("(delta= or --delta)", "(--delta)"),
-    ("rho=0.01, epsilon= and delta=, or a price", "--rho 0.01, --epsilon with --delta, or a price"),
-    ("public tables come with public= or --public", "public tables come with --public"),
-    ("a file written by Coins.save", "a file that 'tallystick audit coins' wrote"),
-    ('kept in the record: why="...", in the shell --why', "kept in the record: --why"),
-    (", in SQL or with join_on_unit", ": tallystick sql 'SELECT ... FROM a JOIN b ON a.unit = b.unit'"),
-)
-"""What messages say in Python, as it stands in the source, and in the shell."""
-SHELL_PATTERNS = (
-    (r" or \.bounds\(.*?=\(0, 100\)\)", " of dataset add ... --update"),
-    (r", tables of one database, or data frames in one ts\.Private\(.*?\}\)", ", or tables of one database"),
-    (r", an Arrow, pandas or Polars table, .*data frame$", ""),
-    (r", or a column that is declared: types=\{'(.*?)': '(.*?)'\}", r", or dataset add ... --update --type \1=\2"),
-    (r" or types=\{.*?: 'number'\}", " of dataset add ... --update"),
-    (r": add pure=True\.", ": add --pure."),
-    (r": add delta=(\S+)\.(?=\n|$)", r": add --delta \1."),
-    (r" key='(.*?)' gives that answer", r" --key \1 gives that answer"),
-)
-
-
-def in_shell(text: str) -> str:
-    """A message in the words of the command line.
-
-    >>> in_shell("say .per_unit(max_rows_per_group=) before group_by")
-    'register it with --max-rows-per-group (dataset add ... --update)'
-    """
-    for python, shell in SHELL_WORDS:
-        text = text.replace(python, shell)
-    for pattern, shell in SHELL_PATTERNS:
-        text = re.sub(pattern, shell, text)
-    return text
-
-
-_OFFERS = (
-    (r"(^|fits: |, or |alone: )(rho|epsilon)=([0-9.e+-]+)", r"\1--\2 \3"),
-    (r"(^|fits: |, or )max_groups=([0-9]+)", r"\1dataset add ... --update --max-groups \2"),
-)
-
-
-_LISTED = "public keys (--keys FILE)"
-_LISTED_IN_SQL = "(VALUES ('a'), ('b')) AS k(column) LEFT JOIN ..., or dataset add ... --update --keys COLUMN=FILE"
-
-
-def offers_in_shell(text: str, given: Sequence[str] = ()) -> str:
-    """What a denial offers, as options of the command that was given.
-
-    >>> offers_in_shell("fits: rho=0.04 (n +-9 instead of +-3 at 95%), or max_groups=2 (fewer groups per unit)")
-    'fits: --rho 0.04 (n +-9 instead of +-3 at 95%), or dataset add ... --update --max-groups 2 (fewer groups per unit)'
-    """
-    for pattern, shell in _OFFERS:
-        text = re.sub(pattern, shell, text, flags=re.MULTILINE)
-    return in_shell(text).replace(_LISTED, _LISTED_IN_SQL if "sql" in given[:1] else _LISTED)
-
-
-_OPTIONS = {"keys": "--keys", "measures": "--measures", "source": "the source", "group_by": "--by"}
-
-
-def _as_option(argument: str, given: Sequence[str]) -> str:
-    """The option that an argument of ours came from, if there is one of its name on the command line.
-
-    >>> _as_option("max_groups", ["dataset", "add", "--max-groups", "0"]), _as_option("types['age']", ["--type", "a=b"])
-    ('--max-groups', '--type')
-    """
-    option = "--type" if argument.startswith("types[") else "--" + argument.split()[0].replace("_", "-")
-    there = any(word == option or word.startswith(f"{option}=") for word in given)
-    return option if there else _OPTIONS.get(argument, argument)
-
-
-def from_error(error: TallystickError, given: Sequence[str] = ()) -> Failure:
-    """A failure tallystick raised on purpose; its message already names the way out."""
+def from_error(error: TallystickError, command: Command = NO_COMMAND) -> Failure:
+    """A failure that tallystick raised on purpose, with its remedies in the words of the shell."""
     kind, code = type(error).__name__, error.exit_code
+    offers = offers_in_shell(error, command)
+    data = {"code": error.code, "remedies": [remedy.to_data() for remedy in error.remedies]}
     if isinstance(error, EpsilonWithoutDelta):
         costs = {"pure": error.pure, "with_delta": error.with_delta, "delta": error.delta}
-        details = {name: str(cost) for name, cost in costs.items() if cost is not None}
-        return Failure(kind, code, tuple(in_shell(str(error)).splitlines()), details)
+        lines = (*_lines(error), *offers, NOTHING_CHARGED)
+        return Failure(kind, code, lines, {**_texts(costs), **data})
     if isinstance(error, InvalidInput):
-        asked, allowed = _as_option(error.argument, given), in_shell(error.allowed) + _whole_count(error)
+        asked = command.option(error.argument, error.value) or error.argument
         found = "nothing" if error.value is None else _short(error.value)
-        details = {"argument": error.argument, "found": _short(error.value), "allowed": allowed}
-        return Failure(kind, code, (f"asked  {asked}", f"found  {found}", f"works  {allowed}"), details)
+        works = [*([error.allowed] if error.allowed else []), *offers]
+        lines = (f"asked  {asked}", f"found  {found}", *(f"works  {each}" for each in works))
+        details = {"argument": error.argument, "found": _short(error.value), "allowed": ", or ".join(works)}
+        return Failure(kind, code, lines, {**details, **data})
     if isinstance(error, BudgetExceeded):
-        amounts = {"asked": error.asked, "left": error.left, "limit": error.limit}
-        details = {name: str(amount) for name, amount in amounts.items() if amount is not None}
-        shown = "   ".join(f"{name} {amount}" for name, amount in details.items())
-        offers = [offers_in_shell(line, given) for line in error.fits]
-        if "\n" in str(error):  # a ledger's denial already says all of it, in words
-            lines = tuple(offers_in_shell(str(error), given).splitlines())
-            return Failure(kind, code, lines, {**details, "fits": offers})
-        said = (str(error), *([shown] if shown else []), "nothing was charged and no data was read")
-        fits = (f"fits: {', or '.join(offers)}",) if offers else ()
-        return Failure(kind, code, (*said, *fits), {**details, "fits": offers})
-    lines = tuple(in_shell(str(error)).splitlines()) or (kind,)
+        amounts = _texts({"asked": error.asked, "left": error.left, "limit": error.limit})
+        fits = [f"fits: {offer}" for offer in offers]
+        return Failure(kind, code, (*_denial(error, amounts), *fits), {**amounts, "fits": offers, **data})
     # a statement says itself what is wrong with it, and that need not be a promise
-    return Failure(kind, code, lines, headline="Refused" if isinstance(error, NotAnswered) else "")
+    headline = "Refused" if isinstance(error, NotAnswered) else ""
+    lines = (*(_lines(error) or (kind,)), *(f"works  {offer}" for offer in offers))
+    return Failure(kind, code, lines, data, headline=headline)
 
 
-def _whole_count(error: InvalidInput) -> str:
-    """What to do with epochs * examples / batch: a step more costs more, so up is the side that may be reported."""
-    number = error.value
-    if error.argument != "count" or not isinstance(number, float) or not 0.0 < number < 1e9 or number.is_integer():
-        return ""
-    return f"; round it up, to {math.ceil(number)}: one step too many is on the safe side"
+def _lines(error: TallystickError) -> tuple[str, ...]:
+    return tuple(error.message.splitlines())
+
+
+def _texts(amounts: dict[str, Any]) -> dict[str, str]:
+    """Amounts as text, without those that are not known."""
+    return {name: str(amount) for name, amount in amounts.items() if amount is not None}
+
+
+def _denial(error: BudgetExceeded, amounts: dict[str, str]) -> tuple[str, ...]:
+    """The lines of a denial before what fits; one of an account has its amounts in its message."""
+    if error.account is not None:
+        return _lines(error)
+    shown = "   ".join(f"{name} {amount}" for name, amount in amounts.items())
+    return (*_lines(error), *([shown] if shown else []), NOTHING_CHARGED)
 
 
 def note(message: Warning | str, *_: object, **__: object) -> None:
-    """A Python warning as a person at a shell reads it: one line on stderr."""
-    print(f"note: {visible(in_shell(str(message)))}", file=sys.stderr)
+    """Print a Python warning for a person at a shell: one line on stderr."""
+    text = str(message)
+    if isinstance(message, Problem):
+        command = running_command()
+        text = message.text(lambda remedy: in_shell(remedy, command))
+    print(f"note: {visible(text)}", file=sys.stderr)
 
 
 _PARSED = (

@@ -19,7 +19,7 @@ class OnceEach(TyperCommand):
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         for option, times in Counter(each for each in given if each.param_type_name == "option").items():
             if times > 1 and not (option.multiple or option.is_flag or option.count):  # type: ignore[attr-defined]
-                raise InvalidInput(option.opts[0], f"given {times} times", "one value, given once")
+                raise InvalidInput(option.name or option.opts[0], f"given {times} times", "one value, given once")
         return super().parse_args(ctx, args)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.errors import InvalidInput, TallystickError
+from tallystick.publish.datasets import check_column
 from tallystick.rounding import read_amount
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ CardFile = Annotated[Path | None, typer.Option("--card", help="Write the privacy
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What was asked on the command line."""
+class TableOptions:
+    """The options that say which table is asked for."""
 
     measures: list[str]
     by: list[str] | None
@@ -116,14 +117,14 @@ class Question:
             table = table.filter(where(condition, table))
         columns = listed(self.by)
         for name in columns:
-            known("--by", name, table)
+            check_column("by", name, table)
         if self.keys is not None and self.private_keys is not None:
-            raise InvalidInput("--keys", str(self.keys), "either --keys or --private-keys")
+            raise InvalidInput("keys", str(self.keys), "either --keys or --private-keys")
         chosen: Any = None
         if self.keys is not None:
             chosen = read_keys(public_input(self.keys, LISTED, table), columns, table.schema)
         elif self.private_keys is not None:
-            chosen = Found(check.inside("--private-keys", self.private_keys))
+            chosen = Found(check.inside("private_keys", self.private_keys))
         table, measures = asked(", ".join(self.measures), table)
         return table.group_by(*columns, keys=chosen).agg(**measures)
 
@@ -138,10 +139,11 @@ class Question:
         if len(named) != 1:
             raise InvalidInput("the price", " and ".join(named) or None, "one of --rho 0.01, --epsilon 0.5, --error 40")
 
-    def plan(self, table: Table) -> Plan:
-        """The question with its price."""
+    def plans(self, table: Table, *, suggest: bool = False) -> tuple[Plan, ...]:
+        """The question with its price, or with ``suggest`` three of them: cheaper, as asked, more exact."""
         self.check_price()
-        return self.query(table).plan(**self.price)
+        query = self.query(table)
+        return query.suggest(**self.price) if suggest else (query.plan(**self.price),)
 
     def to_data(self) -> dict[str, Any]:
         """As plain data, for --json."""
@@ -158,14 +160,6 @@ class Question:
         }
 
 
-def known(option: str, name: str, table: Table) -> None:
-    """A column of the table, or a refusal that names the option."""
-    try:
-        table.schema.type_of(name)
-    except InvalidInput as problem:
-        raise InvalidInput(option, name, problem.allowed) from None
-
-
 def asked(text: str, table: Table) -> tuple[Table, dict[str, Measure]]:
     """Measures in our words, or else as aggregates of SQL."""
     from tallystick.tables import measures
@@ -177,7 +171,7 @@ def asked(text: str, table: Table) -> tuple[Table, dict[str, Measure]]:
         try:
             return pieces.measures(text, table)
         except TallystickError as problem:
-            raise InvalidInput("--measures", text, f"{own.allowed}; or in SQL ({problem})") from None
+            raise InvalidInput("measures", text, f"{own.allowed}; or in SQL ({problem})") from None
 
 
 def joined(table: Table, path: Path) -> Table:
@@ -188,7 +182,7 @@ def joined(table: Table, path: Path) -> Table:
     public = read_public(public_input(path, JOINED, table))
     shared = [name for name, _ in public.columns if name in table.schema.names]
     if len(shared) != 1:
-        raise InvalidInput("--join", str(path), "a public CSV file that has exactly one column of the table")
+        raise InvalidInput("join", str(path), "a public CSV file that has exactly one column of the table")
     return table.join(public, on=shared[0])
 
 
@@ -197,23 +191,25 @@ def derived(text: str, table: Table) -> Table:
     from tallystick.tables.sql import pieces
 
     if "=" not in text:
-        raise InvalidInput("--derive", text, "NAME = EXPRESSION")
-    with _of_option("--derive", text, table):
+        raise InvalidInput("derive", text, "NAME = EXPRESSION")
+    with _of_option("derive", text, table):
         return pieces.derived(text, table)
 
 
 @contextmanager
 def _of_option(option: str, text: str, table: Table) -> Iterator[None]:
     """A piece of SQL that cannot be read is named by its option; a text column in it may be of another type."""
+    from tallystick.tables.schema import declared_number
+
     try:
         yield
     except InvalidInput as problem:
         words = set(re.findall(r"\w+", text))
         texts = [name for name, kind in table.schema.columns if kind == "text" and name in words]
-        hint = ""
-        if texts and table.source.castable and " of text, " in f" {problem.value}":
-            hint = f"; {texts[0]} is text: if it holds numbers, dataset add ... --update --type {texts[0]}=number"
-        raise InvalidInput(option, problem.value, problem.allowed + hint) from None
+        remedies = list(problem.remedies)
+        if texts and table.source.castable and problem.code == "types_differ":
+            remedies.append(declared_number(texts[0]))
+        raise InvalidInput(option, problem.value, problem.allowed, code=problem.code, remedies=remedies) from None
 
 
 def where(text: str, table: Table) -> Expression:
@@ -222,14 +218,14 @@ def where(text: str, table: Table) -> Expression:
     from tallystick.tables.sql import pieces
 
     try:
-        with _of_option("--where", text, table):
+        with _of_option("where", text, table):
             return pieces.condition(text, table)
     except InvalidInput:
         name, equals, value = text.partition("=")
         name, value = name.strip(), value.strip()
         if not equals or name not in table.schema.names or any(sign in value for sign in "=<>()'"):
             raise
-        return col(name) == typed("--where", value, table.schema.type_of(name), text)  # type: ignore[no-any-return]
+        return col(name) == typed("where", value, table.schema.type_of(name), text)  # type: ignore[no-any-return]
 
 
 def typed(option: str, value: str, kind: str, given: str | None = None) -> Any:
@@ -263,7 +259,7 @@ def listed(given: list[str] | None) -> list[str]:
 def pairs(option: str, given: list[str] | None, shape: str) -> dict[str, str]:
     """Repeated or comma-separated ``name=text`` options.
 
-    >>> pairs("--bounds", ["age=0:110", "cost=0:9,days=0:60"], "COLUMN=LOW:HIGH")
+    >>> pairs("bounds", ["age=0:110", "cost=0:9,days=0:60"], "COLUMN=LOW:HIGH")
     {'age': '0:110', 'cost': '0:9', 'days': '0:60'}
     """
     named: dict[str, str] = {}
@@ -280,7 +276,7 @@ def pairs(option: str, given: list[str] | None, shape: str) -> dict[str, str]:
 def intervals(option: str, given: list[str] | None) -> dict[str, tuple[float, float]]:
     """Repeated or comma-separated bounds of columns.
 
-    >>> intervals("--bounds", ["age=0:110", "cost=0.5:9"])
+    >>> intervals("bounds", ["age=0:110", "cost=0.5:9"])
     {'age': (0, 110), 'cost': (0.5, 9)}
     """
     shape, bounds = "COLUMN=LOW:HIGH, such as age=0:110", {}

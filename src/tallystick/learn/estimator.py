@@ -33,6 +33,7 @@ from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
+    from tallystick.ledger.filters import Amount
     from tallystick.ledger.pay import Receipt
 
 Answer = dict[str, Any]
@@ -223,9 +224,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """A denial in the words of a fit."""
         if (epsilon := getattr(self, "epsilon", None)) is None:
             return nullcontext()
-        return offering_epsilon(
-            float(epsilon), lambda other: account.price(clone(self).set_params(epsilon=other).privacy, delta=delta)
-        )
+
+        def price(other: float) -> Amount:
+            return account.price(clone(self).set_params(epsilon=other).privacy, delta=delta)
+
+        return offering_epsilon(account, float(epsilon), price)
 
     def _name(self, names: Sequence[str] | None) -> None:
         """Keep the names of the columns as scikit-learn does, or none."""

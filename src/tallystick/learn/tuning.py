@@ -288,9 +288,9 @@ class Tuned(Estimator):
                 raise InvalidInput("candidates", settings, allowed)
             try:
                 models.append(clone(self.estimator).set_params(**settings))
-            except ValueError as problem:
-                told = str(problem).split(". Valid parameters")[0]
-                raise InvalidInput("candidates", settings, f"parameters that the estimator has ({told})") from None
+            except ValueError:
+                known = ", ".join(sorted(self.estimator.get_params()))
+                raise InvalidInput("candidates", settings, f"parameters that the estimator has: {known}") from None
         for model in models:
             if getattr(model, "classes", None) is None:
                 target_range(model)

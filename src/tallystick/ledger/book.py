@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import InvalidInput, LedgerIntegrity
+from tallystick.errors import InvalidInput, LedgerIntegrity, Remedy
 from tallystick.ledger import first_write, journal, opening, places, views
 from tallystick.ledger.account import Account
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, digest
@@ -92,6 +93,12 @@ class Ledger:
             self.store.close()
             raise
         self.store.on_write(self._require_anchored)
+
+    def acting_for(self, principal: str) -> Ledger:
+        """Return the same open ledger for another principal, whose keys are apart; close only the first one."""
+        other = copy.copy(self)
+        other.principal = checked("principal", principal)
+        return other
 
     def _genesis(self, create: bool, *, is_accepted: bool) -> str:
         with self.store.read() as transaction:
@@ -246,7 +253,9 @@ class Ledger:
             known = [AccountRow(*each).name for each in transaction.rows("accounts")] if row is None else []
         if row is None:
             there = f" ({one_of(name, known)})" if known else ""
-            raise InvalidInput("account", name, f"an existing account{there}; create one with open(name, budget=...)")
+            remedies = [Remedy("open_account", account=name, budget="zcdp(rho=0.5)")]
+            allowed = f"an existing account{there}"
+            raise InvalidInput("account", name, allowed, code="unknown_account", remedies=remedies)
         return AccountRow(*row)
 
     def account_by_id(self, account_id: int) -> Account:
@@ -334,7 +343,8 @@ class Ledger:
                 account = journal.account_row(transaction, account_id)
                 lines.append((account.id, account.name, account.filter, a0, a1))
         if row is None or done is None or (final := json.loads(done[2])).get("answer_hash") != digest(row[0]):
-            raise LedgerIntegrity(f"the stored answer of charge {charge.id} was altered; run: tallystick ledger verify")
+            altered = f"the stored answer of charge {charge.id} was altered"
+            raise LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
         receipt = Receipt(
             self.id, charge.id, tuple(lines), reserved["plan_hash"], charge.request, final["answer_hash"],
             int(done[0]), str(done[1]), final["at"],

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tallystick.errors import InvalidInput, LedgerIntegrity, Unavailable
+from tallystick.errors import InvalidInput, LedgerIntegrity, Remedy, Unavailable
 
 NAME_LENGTH: Final = 200
 WHY_LENGTH: Final = 2_000
@@ -306,7 +306,8 @@ class AnchorFile:
         if written and match is None:
             raise LedgerIntegrity(
                 f"the anchor file {self.path} is damaged, so this host cannot tell which entries it has seen. Find out "
-                "who changed it. Then remove it and run: tallystick ledger accept --expect-head HASH"
+                "who changed it. Then remove it",
+                remedies=[Remedy("accept_head")],
             )
         if match is not None:
             self._remember(Anchor(int(match[1]), match[2].decode()))

@@ -1,76 +1,121 @@
-"""What a denied caller is told: asked, left, limit, and what would fit instead."""
+"""Denials of charges, and the remedies that fit what is left.
+
+Every remedy is tried before it is offered: its price is computed and the account is asked whether it could pay.
+"""
 
 from __future__ import annotations
 
 import math
-import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from tallystick.errors import BudgetExceeded, Refused, TallystickError
+from tallystick.errors import BudgetExceeded, Refused, Remedy, TallystickError
 from tallystick.ledger.filters import LARGEST, UNITS_0, UNITS_1, USUAL_DELTA, Amount, Filter
 from tallystick.printing import amount, down, given
 
 if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger.account import Account
     from tallystick.ledger.journal import AccountRow
 
 NORMAL_95, LAPLACE_95 = 1.959964, math.log(20)
 """Two-sided 95 % error of a release with standard deviation, or scale, 1."""
 ERRORS = (3, 12, 50)
+TRIALS = 8
+"""Prices that a search for a lower one computes at most; with fewer, a remedy is missing, never wrong."""
 
 
 def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
     """The error for a charge an account did not admit: closed, or too little left."""
     if account.state != "open":
-        return Refused(f"account {account.name!r} is closed; nothing was charged and no data was read")
+        closed = f"account {account.name!r} is closed; nothing was charged and no data was read"
+        return Refused(closed, code="account_closed")
     currency = Filter.named(account.filter)
     price = Amount(currency, a0, a1)
     left = Amount(currency, account.limit0 - account.used0, account.limit1 - account.used1)
     limit = Amount(currency, account.limit0, account.limit1)
-    fits = (*suggestions(left, price, account.unit, account.adjacency), *higher_limit(account, a0, a1))
     message = (
         f"asked {price}   left {_like(left, price, upward=False)}   limit {_like(limit, price)}   "
         f"({account.kind} {account.name}, {currency.title})\n"
-        "nothing was charged and no data was read\n"
-        f"fits: {', or '.join(fits)}"
+        "nothing was charged and no data was read"
     )
-    return BudgetExceeded(message, asked=price, left=left, limit=limit, fits=fits)
+    return BudgetExceeded(
+        message,
+        asked=price,
+        left=left,
+        limit=limit,
+        account=account.name,
+        unit=account.unit,
+        remedies=higher_limit(account, a0, a1),
+    )
 
 
-def retold(problem: BudgetExceeded, offers: Sequence[str]) -> BudgetExceeded:
-    """The same denial, with these offers before the advice to raise the limit."""
-    return _with_fits(problem, (*offers, *(line for line in problem.fits if "higher limit" in line)))
+def with_offers(problem: BudgetExceeded, account: Account, offers: Iterable[Remedy]) -> BudgetExceeded:
+    """The same denial with these offers, and after them the limit at which the charge itself fits."""
+    limits: tuple[Remedy, ...] = ()
+    if isinstance(problem.asked, Amount) and problem.account is not None:
+        row = account.ledger.account_row(problem.account)
+        limits = higher_limit(row, problem.asked.a0, problem.asked.a1)
+    return problem.with_remedies((*offers, *limits))
+
+
+def can_pay(account: Account, price: Amount) -> bool:
+    """True if the account, and those above it, could pay this price now."""
+    try:
+        account.rehearse(price)
+    except TallystickError:
+        return False
+    return True
 
 
 @contextmanager
-def offering_epsilon(epsilon: float, price: Callable[[float], Amount]) -> Iterator[None]:
-    """Tell who is denied what has one epsilon, such as a fit, which epsilon would fit; ``price`` is that of another."""
+def offering_epsilon(account: Account, epsilon: float, price: Callable[[float], Amount]) -> Iterator[None]:
+    """Offer a lower epsilon in the denial of a release with one epsilon; ``price`` is that of another epsilon."""
     try:
         yield
     except BudgetExceeded as problem:
-        offers = [line for line in problem.fits if line.startswith("a plan with")]
-        if (smaller := _smaller(epsilon, price, problem)) is not None:
-            offers.append(f"epsilon {smaller:g}")
-        raise retold(problem, offers) from None
+        raise with_epsilon(problem, account, epsilon, price) from None
 
 
-def _smaller(epsilon: float, price: Callable[[float], Amount], problem: BudgetExceeded) -> float | None:
-    """Three digits of an epsilon that fits, not much less than the largest."""
-    left, asked = problem.left, problem.asked
-    if left is None or asked is None or left.a0 <= 0 or asked.a0 <= left.a0:
+def with_epsilon(
+    problem: BudgetExceeded, account: Account, epsilon: float, price: Callable[[float], Amount]
+) -> BudgetExceeded:
+    """The same denial, with a lower epsilon that fits."""
+    lower = lower_value("epsilon", epsilon, price, problem, account)
+    offers = [] if lower is None else [Remedy("lower_price", argument="epsilon", value=lower)]
+    return with_offers(problem, account, offers)
+
+
+def lower_value(
+    argument: str, value: float, price: Callable[[float], Amount], problem: BudgetExceeded, account: Account
+) -> float | None:
+    """Three digits of a rho or epsilon that fits, not much below the largest; None if no such value was found."""
+    left, cost = problem.left, problem.asked
+    if left is None or cost is None or left.a0 <= 0 or cost.a0 <= left.a0:
         return None
-    power = 1.0 if left.filter.kind == "approx" else 0.5  # the others grow like its square, or slower
-    tried, cost = epsilon, asked
+    power = _power(argument, left.filter)
+    tried = value
     try:
-        for _ in range(8):
-            tried = down_to_three(tried * min(0.99, (left.a0 / cost.a0) ** power))
-            if (cost := price(tried)).fits(left):
-                return tried
-    except TallystickError:  # so small an epsilon is none of this fit
+        for _ in range(TRIALS):
+            guess = tried * min(0.99, (left.a0 / cost.a0) ** power)
+            for tried in (float(f"{guess:.3g}"), down_to_three(guess)):
+                cost = price(tried)
+                if can_pay(account, cost):
+                    return tried
+            cost = Amount(cost.filter, max(cost.a0, left.a0 + 1), cost.a1)  # an account above may have less
+    except TallystickError:  # the release has no such price
         return None
     return None
+
+
+def _power(argument: str, currency: Filter) -> float:
+    """The power of the amount to which rho or epsilon is about proportional: rho grows like epsilon squared."""
+    counts_epsilon = currency.kind == "approx"
+    if argument == "rho":
+        return 2.0 if counts_epsilon else 1.0
+    return 1.0 if counts_epsilon else 0.5
 
 
 def down_to_three(value: float) -> float:
@@ -88,60 +133,78 @@ def _like(held: Amount, price: Amount, *, upward: bool = True) -> str:
     return f"{text}, delta {amount(held.delta, upward=upward)}" if price.a1 else text
 
 
-def suggestions(left: Amount, price: Amount, unit: str, adjacency: str = "add_remove") -> tuple[str, ...]:
-    """In words, what the rest of the budget would pay for; noise is per unit of sensitivity.
-
-    >>> suggestions(Amount(Filter("zcdp"), 10**10), Amount(Filter("zcdp"), 125 * 10**8), "patient")[0]
-    'gaussian(sigma=7.08), 95% error +-13.9 patients at sensitivity 1'
-    """
-    proposals = []
-    if left.a1 < price.a1:
-        proposals.append(f"a plan with delta at most {down(left.delta, 3)}" if left.a1 else "a plan without delta")
-    noise = noise_that_fits(left, adjacency)
-    if noise:
-        proposals.append(noise.format(unit=plural(unit)))
-    if left.a1 >= price.a1 and 0 < 100 * left.a0 // price.a0 < 100:
-        proposals.append(f"{100 * left.a0 // price.a0}% of what was asked")
-    return tuple(proposals)
+def for_loss(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -> BudgetExceeded:
+    """The denial of a charge for one loss, with what fits: another delta, or more noise in a single release."""
+    offers = [*_other_delta(problem, account, loss), *_more_noise(problem, account, loss)]
+    if not offers:
+        return problem
+    with_delta = [each for each in offers if each.kind == "raise_limit"]
+    limits = [] if with_delta else [each for each in problem.remedies if each.kind == "raise_limit"]
+    fitting = [each for each in offers if each.kind != "raise_limit"]
+    return problem.with_remedies((*fitting, *with_delta, *limits))
 
 
-def with_delta(problem: BudgetExceeded, account: AccountRow, price: Callable[[float], Amount]) -> BudgetExceeded:
-    """The same denial of a loss that was priced at delta 0, and what it costs where a little delta may be used.
+def _other_delta(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -> list[Remedy]:
+    """The same loss at another delta: less if too little is left, or some if that costs at most half of the rho.
 
-    Sampled and composed Gaussians cost a fraction of their sum in zCDP once a delta is spent; ``price`` is the loss's
-    at a delta.
+    Sampled and composed Gaussians cost a fraction of their sum in zCDP once a delta is spent.
     """
     asked, left = problem.asked, problem.left
-    if asked is None or left is None or asked.filter.kind != "zcdp" or asked.a1:
-        return problem
-    delta = float(left.delta) if left.a1 else USUAL_DELTA
+    lacks_delta = left.a1 < asked.a1
+    if not lacks_delta and (asked.filter.kind != "zcdp" or asked.a1):
+        return []
+    delta = float(down(left.delta, 3)) if left.a1 or lacks_delta else USUAL_DELTA
     try:
-        less = price(delta)
+        less = account.price(loss, delta=delta)
     except TallystickError:
-        return problem
-    if 2 * less.a0 > asked.a0:
-        return problem
-    offers = [line for line in problem.fits if "higher limit" not in line]
-    if less.fits(left):
-        offers.insert(0, f"the same with delta {given(delta)} (delta= or --delta), for {less}")
-    higher = (*higher_limit(account, less.a0, less.a1, f", and the same with delta {given(delta)}"),)
-    return _with_fits(problem, (*offers, *higher))
+        return []
+    if not lacks_delta and 2 * less.a0 > asked.a0:
+        return []
+    offers = []
+    if can_pay(account, less):
+        offers.append(Remedy("change_delta", delta=delta, cost=str(less)))
+    if not lacks_delta and account.parent is None:
+        row = account.ledger.account_row(account.name)
+        offers += higher_limit(row, less.a0, less.a1, delta=delta)
+    return offers
 
 
-def _with_fits(problem: BudgetExceeded, fits: tuple[str, ...]) -> BudgetExceeded:
-    message = "\nfits: ".join([str(problem).split("\nfits:")[0], *([", or ".join(fits)] if fits else [])])
-    return BudgetExceeded(message, asked=problem.asked, left=problem.left, limit=problem.limit, fits=fits)
+def _more_noise(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -> list[Remedy]:
+    """More noise, if the loss is that of one release with Gaussian or Laplace noise and nothing else."""
+    kinds = [leaf.kind for leaf, count in loss.terms if count == 1]
+    if len(loss.terms) != 1 or kinds not in (["gaussian"], ["laplace"]) or problem.left.a1 < problem.asked.a1:
+        return []
+    noises = [noise_that_fits(problem.left, account.adjacency, account.unit, factor) for factor in (1.0, 1.01)]
+    for noise in noises:
+        if noise is not None and _can_pay_noise(account, noise):
+            return [noise]
+    return []
 
 
-def higher_limit(account: AccountRow, a0: int, a1: int, then: str = "") -> tuple[str, ...]:
-    """The command that raises this account's limit just enough, when there is such a limit."""
+def _can_pay_noise(account: Account, noise: Remedy) -> bool:
+    """True if the account can pay for one release with this noise; a price is rounded up, so the least may not fit."""
+    from tallystick.accounting.expression import read_loss
+
+    near = "" if account.adjacency == "add_remove" else f", adjacency='{account.adjacency}'"
+    loss = read_loss(f"{noise['mechanism']}({noise['parameter']}={noise['value']!r}{near})")
+    try:
+        return can_pay(account, account.price(loss))
+    except TallystickError:
+        return False
+
+
+def higher_limit(account: AccountRow, a0: int, a1: int, delta: float | None = None) -> tuple[Remedy, ...]:
+    """A limit of this account that is just enough, if there is such a limit; ``delta`` is what the charge then needs.
+
+    An account below another one may be raised and still be denied by that one, which then offers its own limit.
+    """
     first = max(account.limit0, account.used0 + a0)
     second = max(account.limit1, account.used1 + a1)
     if _round_up(first) > LARGEST or _round_up(second) >= UNITS_1:
         return ()
     budget = written(Filter.named(account.filter), first, second, account.adjacency)
-    command = f'tallystick account raise {shlex.quote(account.name)} --budget "{budget}" --why "..."'
-    return (f"a higher limit: {command}{then}",)
+    facts = {} if delta is None else {"delta": delta}
+    return (Remedy("raise_limit", account=account.name, budget=budget, **facts),)
 
 
 def written(currency: Filter, first: int, second: int, adjacency: str = "add_remove") -> str:
@@ -169,20 +232,37 @@ def _round_up(amount: int) -> int:
     return -(-amount // step) * step
 
 
-def noise_that_fits(left: Amount, adjacency: str = "add_remove") -> str | None:
-    """The least noise one release on ``left`` needs, and its error, as a template for the unit's name."""
+def noise_that_fits(
+    left: Amount, adjacency: str = "add_remove", unit: str = "unit", factor: float = 1.0
+) -> Remedy | None:
+    """The least noise that one release on ``left`` needs, times a factor, and its error at sensitivity 1.
+
+    >>> noise_that_fits(Amount(Filter("zcdp"), 10**10))["value"]
+    7.08
+    """
     if left.a0 <= 0:
         return None
     value = float(left.first)
-    near = "" if adjacency == "add_remove" else f", adjacency='{adjacency}'"
     if left.filter.kind == "approx":
-        scale = _up(1 / value)
-        return f"laplace(scale={scale:.4g}{near}), 95% error +-{LAPLACE_95 * scale:.3g} {{unit}} at sensitivity 1"
+        scale = _up(factor / value)
+        return _noise("laplace", "scale", scale, LAPLACE_95 * scale, adjacency, unit)
     squared_mu = {"zcdp": 2 * value, "gdp": value}.get(left.filter.kind)
     if squared_mu is None:
         squared_mu = 2 * value / float(left.filter.order or 1)
-    sigma = _up(1 / math.sqrt(squared_mu))
-    return f"gaussian(sigma={sigma:.4g}{near}), 95% error +-{NORMAL_95 * sigma:.3g} {{unit}} at sensitivity 1"
+    sigma = _up(factor / math.sqrt(squared_mu))
+    return _noise("gaussian", "sigma", sigma, NORMAL_95 * sigma, adjacency, unit)
+
+
+def _noise(mechanism: str, parameter: str, value: float, error: float, adjacency: str, unit: str) -> Remedy:
+    return Remedy(
+        "add_noise",
+        mechanism=mechanism,
+        parameter=parameter,
+        value=value,
+        error=error,
+        adjacency=adjacency,
+        unit=unit,
+    )
 
 
 def counts_that_fit(left: Amount) -> list[tuple[int, int]]:
@@ -209,15 +289,4 @@ def counts_that_fit(left: Amount) -> list[tuple[int, int]]:
 def _up(value: float) -> float:
     """Three significant digits, rounded up."""
     step = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return math.ceil(value / step) * step
-
-
-def plural(unit: str) -> str:
-    """The unit's name for several of them.
-
-    >>> plural("person"), plural("patient"), plural("aircraft"), plural("company")
-    ('people', 'patients', 'aircraft', 'companies')
-    """
-    odd = {"person": "people", "child": "children", "aircraft": "aircraft"}
-    usual = f"{unit[:-1]}ies" if unit.endswith("y") and unit[-2:-1] not in "aeiou" else f"{unit}s"
-    return odd.get(unit, unit if unit.endswith("s") else usual)
+    return float(f"{math.ceil(value / step) * step:.3g}")

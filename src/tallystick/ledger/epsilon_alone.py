@@ -9,8 +9,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from tallystick.errors import EpsilonWithoutDelta, TallystickError
-from tallystick.printing import given, percent_up, up
+from tallystick.errors import EpsilonWithoutDelta, Remedy, TallystickError
+from tallystick.ledger.denial import can_pay
+from tallystick.printing import percent_up, up
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -30,24 +31,15 @@ def two_costs(
         other = price_at(delta)
     except TallystickError:  # this account cannot pay for it with a delta
         other = None
-    shown = given(epsilon)
-    lines = [
-        f"epsilon {shown} without a delta can mean two things, and this account is charged differently for each",
-        f"Pure epsilon {shown} costs {_cost(pure)} ({_share_of_left(pure, account)}): add pure=True.",
-    ]
-    if other is not None:
-        lines.append(f"Epsilon {shown} at delta {given(delta)} costs {_cost(other)}: add delta={given(delta)}.")
-    lines.append("nothing was charged and no data was read")
-    return EpsilonWithoutDelta("\n".join(lines), epsilon, pure=pure, delta=delta, with_delta=other)
+    remedies = []
+    if can_pay(account, pure):
+        share = percent_up(Fraction(pure.a0, account.remaining.a0), 3)
+        remedies.append(Remedy("mean_pure", epsilon=epsilon, cost=_cost(pure), share=f"{share} of what is left"))
+    if other is not None and can_pay(account, other):
+        remedies.append(Remedy("give_delta", epsilon=epsilon, delta=delta, cost=_cost(other)))
+    return EpsilonWithoutDelta(epsilon, pure=pure, delta=delta, with_delta=other, remedies=remedies)
 
 
 def _cost(amount: Amount) -> str:
     """The amount in three digits, rounded up."""
     return f"{amount.filter.rule.symbol} {up(amount.first, 3)}"
-
-
-def _share_of_left(cost: Amount, account: Account) -> str:
-    left = account.remaining
-    if cost.a0 > left.a0:
-        return "more than what is left"
-    return f"{percent_up(Fraction(cost.a0, left.a0), 3)} of what is left"

@@ -12,21 +12,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import journal
 from tallystick.ledger.chain import GENESIS, WHY_LENGTH, Anchor, AnchorFile, checked, link
 from tallystick.ledger.store import Store, Transaction
 from tallystick.ledger.verify import entries
 
 HEAD: Final = re.compile("[0-9a-f]{64}")
-HOW: Final = (
-    "If you know a head of this ledger, run: tallystick ledger accept --expect-head HASH --ledger PLACE\n"
-    "HASH is printed by 'tallystick ledger head' on a host that knows the ledger. "
-    "A receipt or a card of this ledger shows one, too (head).\n"
-    "If no head is known, the owner of the ledger runs: "
-    "tallystick ledger accept --first-use --why TEXT --ledger PLACE\n"
-    'In Python: ts.Ledger(place, expect_head="...") or ts.Ledger(place, first_use="the reason")'
-)
+HOW: Final = (Remedy("accept_head"), Remedy("accept_first_use"))
+"""What lets a host write to a ledger that it has not seen."""
 
 
 def check_arguments(expect_head: str | None, first_use: str | None) -> None:
@@ -43,7 +37,9 @@ def refusal() -> Refused:
     """The error for a write to a ledger that this host has not seen."""
     return Refused(
         "This host has not seen this ledger before, so it cannot tell whether its newest entries were cut off. "
-        f"You can read the ledger; nothing was written or charged.\n{HOW}"
+        "You can read the ledger; nothing was written or charged",
+        code="unseen_ledger",
+        remedies=HOW,
     )
 
 
@@ -61,7 +57,8 @@ def newest_after(transaction: Transaction, head: str) -> Anchor:
     for seq, stored, body in entries(transaction):
         previous = link(previous, body)
         if previous != stored:
-            raise LedgerIntegrity(f"entry {seq} was altered: its hash does not match; run: tallystick ledger verify")
+            altered = f"entry {seq} was altered: its hash does not match"
+            raise LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
         is_there = is_there or previous == head
     if not is_there:
         raise LedgerIntegrity(

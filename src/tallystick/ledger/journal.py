@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallystick.errors import IdempotencyConflict, LedgerIntegrity, Quarantined, Refused
+from tallystick.errors import IdempotencyConflict, LedgerIntegrity, Quarantined, Refused, Remedy
 from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, checked, digest, link
 from tallystick.ledger.denial import denied
 from tallystick.ledger.filters import UNITS_0, Amount, Filter
@@ -163,7 +163,7 @@ def entry_body(transaction: Transaction, seq: int) -> dict[str, Any]:
     """The fields of an entry."""
     row = transaction.row("entry_at", seq)
     if row is None:
-        raise LedgerIntegrity(f"entry {seq} is missing; run: tallystick ledger verify")
+        raise LedgerIntegrity(f"entry {seq} is missing", remedies=[Remedy("verify_ledger")])
     body: dict[str, Any] = json.loads(row[2])
     return body
 
@@ -172,7 +172,7 @@ def account_row(transaction: Transaction, account_id: int) -> AccountRow:
     """The account with that number, as it is now."""
     row = transaction.row("account_by_id", account_id)
     if row is None:
-        raise LedgerIntegrity(f"account {account_id} is missing; run: tallystick ledger verify")
+        raise LedgerIntegrity(f"account {account_id} is missing", remedies=[Remedy("verify_ledger")])
     return AccountRow(*row)
 
 
@@ -432,8 +432,8 @@ def require_open(transaction: Transaction, source: str, populations: Sequence[in
         if row is not None:
             raise Quarantined(
                 f"closed: charge {row[0]} failed after it had started, and further plans could tell why; nothing was "
-                "charged. The owner of the data opens it again, after a look at the operator's log, with "
-                "'tallystick dataset clear NAME --why TEXT' or account.clear(why=...)"
+                "charged. The owner of the data opens it again, after a look at the operator's log",
+                remedies=[Remedy("clear_failure", charge=row[0])],
             )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput, Refused, Remedy
 from tallystick.ledger import journal
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import WHY_LENGTH, canonical, checked
+from tallystick.ledger.denial import higher_limit
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.journal import AccountRow
 from tallystick.ledger.milestones import checked_milestones
@@ -139,9 +140,18 @@ def _same(stored: AccountRow, wanted: AccountRow, unit: str | None) -> None:
         if getattr(stored, field) != getattr(wanted, field):
             there, here = (_in_words(row, field) for row in (stored, wanted))
             raise Refused(
-                f"account {stored.name!r} exists with another {_WORDS.get(field, field)}: {there}, not {here}; "
-                "open it without budget=, or raise its limit"
+                f"account {stored.name!r} exists with another {_WORDS.get(field, field)}: {there}, not {here}",
+                code="account_exists",
+                remedies=[Remedy("reopen_account", account=stored.name), *_raise_to(stored, wanted, field)],
             )
+
+
+def _raise_to(stored: AccountRow, wanted: AccountRow, field: str) -> tuple[Remedy, ...]:
+    """The limit that was wanted, if it is above that of the account."""
+    is_above = wanted.limit0 >= stored.limit0 and wanted.limit1 >= stored.limit1
+    if field not in ("limit0", "limit1") or not is_above:
+        return ()
+    return higher_limit(stored, wanted.limit0 - stored.used0, wanted.limit1 - stored.used1)
 
 
 _WORDS = {"parent_id": "parent", "partition_name": "partition", "limit0": "limit", "limit1": "limit"}

@@ -33,7 +33,9 @@ from tallystick.errors import (
     IdempotencyConflict,
     InvalidInput,
     NotCharged,
+    OtherReason,
     Refused,
+    Remedy,
     TallystickError,
     Unavailable,
 )
@@ -209,7 +211,7 @@ def say_first_reason(ledger: Ledger, receipt: Receipt, why: str) -> None:
     first = ledger.charge_row(receipt.charge)[1]["why"]
     if first != why:
         text = f"charge {receipt.charge} was made with the reason {first!r}; the record keeps that one, not {why!r}"
-        warnings.warn(text, UserWarning, stacklevel=4)
+        warnings.warn(OtherReason(text), stacklevel=4)
 
 
 def settle(charge: Charge, note: Any) -> Paid:
@@ -413,7 +415,7 @@ class Charge:
                 if claim.fresh and text is not None:
                     stored = journal.commit(transaction, claim.charge, text, at), at
         except BudgetExceeded as problem:
-            raise self._with_delta(problem) from None
+            raise self._with_remedies(problem) from None
         if not claim.fresh:
             raise occupied(ledger, claim.charge)
         self._row = claim.charge
@@ -438,7 +440,7 @@ class Charge:
                 for line in terms.asked:
                     journal.would_spend(transaction, line)
         except BudgetExceeded as problem:
-            raise self._with_delta(problem) from None
+            raise self._with_remedies(problem) from None
 
     def _require_free_key(self, transaction: Transaction) -> None:
         """Raise if the key was used and has no answer to give."""
@@ -446,20 +448,19 @@ class Charge:
         if row is not None and ChargeRow(*row).state != "COMMITTED":
             raise occupied(self._ledger, ChargeRow(*row))
 
-    def _with_delta(self, problem: BudgetExceeded) -> BudgetExceeded:
-        """A denial of one payer, with what the same loss would cost where a delta may be used."""
+    def _with_remedies(self, problem: BudgetExceeded) -> BudgetExceeded:
+        """The denial of one payer, with what would fit in place of the same loss."""
         from tallystick.accounting.loss import PrivacyLoss
-        from tallystick.ledger.denial import with_delta
+        from tallystick.ledger.denial import for_loss
 
-        if len(self._terms.lines) != 1 or not self._terms.plan or self._terms.lines[0][0].parent is not None:
+        if len(self._terms.lines) != 1 or not self._terms.plan:
             return problem
         account = self._terms.lines[0][0]
         try:
             loss = PrivacyLoss.from_json(self._terms.plan)
-        except InvalidInput:  # charged by exact amounts, for a plan that is a text of somebody's own
+        except InvalidInput:  # charged by exact amounts, for a plan that is a text of the caller
             return problem
-        row = self._ledger.account_row(account.name)
-        return with_delta(problem, row, lambda delta: account.price(loss, delta=delta))
+        return for_loss(problem, account, loss)
 
     def stored(self) -> tuple[Any, Receipt] | None:
         """The answer and receipt stored under this key for this very request, if any; takes nothing."""
@@ -481,11 +482,8 @@ class Charge:
             rows = [transaction.row("charge_alike", self._ledger.principal, each) for each in digests]
         row = next((each for each in rows if each is not None), None)
         if row is not None:
-            text = (
-                f"charge {row[0]} paid for the same question of the same source: unless its data have changed, "
-                f"key={row[2]!r} gives that answer for nothing; without a key it is charged anew"
-            )
-            warnings.warn(text, ChargedAgain, stacklevel=5)
+            text = f"charge {row[0]} paid for the same question of the same source; without a key it is charged anew"
+            warnings.warn(ChargedAgain(text, remedies=[Remedy("reuse_key", key=row[2])]), stacklevel=5)
 
     def start(self) -> Charge:
         """RESERVED -> EXECUTING; when this returns, it is durable and data may be opened."""

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
+from tallystick.errors import InvalidInput, LedgerIntegrity, Remedy, TallystickError, Unavailable
 from tallystick.ledger.store import STATEMENTS, Check, Listener, NotChecked, Probe, Row, migrations, pending
 from tallystick.place import Place
 
@@ -172,7 +172,8 @@ class PostgresStore:
         if not pending("postgres", applied):
             return
         if not create:
-            raise InvalidInput("ledger", str(self.place), "an existing ledger; make one with: tallystick ledger init")
+            remedies = [Remedy("create_ledger", place=str(self.place))]
+            raise InvalidInput("ledger", str(self.place), "an existing ledger", code="no_ledger", remedies=remedies)
         self._refuse_second_ledger(connection)
         with self._transaction(connection, WRITE, QUEUE):
             for step in pending("postgres", self._applied(connection)):

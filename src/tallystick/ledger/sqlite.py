@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
+from tallystick.errors import InvalidInput, LedgerIntegrity, Remedy, TallystickError, Unavailable
 from tallystick.ledger.chain import own_file
 from tallystick.ledger.places import names_of_file
 from tallystick.ledger.store import STATEMENTS, Check, Listener, Probe, Row, Transaction, migrations, pending
@@ -107,7 +107,8 @@ class SqliteStore:
             self._sole_name()
             return
         if not create:
-            raise InvalidInput("ledger", str(self.path), "an existing ledger; make one with: tallystick ledger init")
+            remedies = [Remedy("create_ledger", place=str(self.path))]
+            raise InvalidInput("ledger", str(self.path), "an existing ledger", code="no_ledger", remedies=remedies)
         try:
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         except OSError as error:

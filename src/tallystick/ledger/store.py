@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final, NamedTuple, Protocol
 
-from tallystick.errors import LedgerIntegrity
+from tallystick.errors import LedgerIntegrity, Remedy
 from tallystick.place import Place
 
 SCHEMA_VERSION: Final = 2
@@ -207,5 +207,6 @@ def pending(dialect: str, applied: Sequence[Row]) -> list[Migration]:
             "upgrade tallystick (nothing was changed)"
         )
     if [tuple(row) for row in applied] != [(m.version, m.name) for m in known[: len(applied)]]:
-        raise LedgerIntegrity("the list of applied schema migrations was altered; run: tallystick ledger verify")
+        altered = "the list of applied schema migrations was altered"
+        raise LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
     return list(known[len(applied) :])

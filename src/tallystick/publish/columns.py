@@ -10,7 +10,7 @@ from typing import TextIO
 
 from tallystick.errors import InvalidInput
 
-PAID_FOR = "tallystick query, which charges the account of registered data"
+PAID_FOR = "a query, which charges the account of registered data"
 
 
 def rows_matching(path: Path, column: str | None, value: str | None) -> int:
@@ -53,10 +53,10 @@ def _records(path: Path) -> Iterator[Iterator[list[str]]]:
     from tallystick.tables.sources import unpaid_file
 
     try:
-        with unpaid_file(path, "--file", PAID_FOR) as file, csvfile.records(file) as rows:
+        with unpaid_file(path, "file", PAID_FOR) as file, csvfile.records(file) as rows:
             yield rows
     except OSError as error:
-        raise InvalidInput("--file", str(path), f"a file that can be read ({error.strerror})") from None
+        raise InvalidInput("file", str(path), f"a file that can be read ({error.strerror})") from None
 
 
 @contextmanager
@@ -64,12 +64,12 @@ def _opened(path: Path) -> Iterator[TextIO]:
     try:
         file = path.open(encoding="utf-8-sig", newline="")
     except OSError as error:
-        raise InvalidInput("--file", str(path), f"a file that can be read ({error.strerror})") from None
+        raise InvalidInput("file", str(path), f"a file that can be read ({error.strerror})") from None
     with file:
         try:
             yield file
         except UnicodeDecodeError:
-            raise InvalidInput("--file", str(path), "a text file in UTF-8") from None
+            raise InvalidInput("file", str(path), "a text file in UTF-8") from None
 
 
 def _place(rows: Iterator[list[str]], column: str | None, path: Path) -> int | None:
@@ -79,5 +79,5 @@ def _place(rows: Iterator[list[str]], column: str | None, path: Path) -> int | N
         return None
     if column not in header:
         shown = ", ".join(header[:20]) or "none: the file is empty"
-        raise InvalidInput("--column", column, f"a column of {path.name}: {shown}")
+        raise InvalidInput("column", column, f"a column of {path.name}: {shown}")
     return header.index(column)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
-from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger.book import opened, opened_if_there
 from tallystick.ledger.registry import NOTE_FORMAT
 from tallystick.place import names_server
@@ -122,11 +122,20 @@ def find(name: str, book: Ledger) -> Dataset:
     """A data set by name, or an error that lists the registered ones."""
     datasets = known(book)
     if name not in datasets:
-        listed = one_of(name, sorted(datasets)) or "none yet; tallystick dataset add FILE ..."
+        listed = one_of(name, sorted(datasets)) or "none yet"
         if name in book.datasets():
             listed += " (a program registered this one, so that program has to query it)"
-        raise InvalidInput("dataset", name, f"one of: {listed}")
+        remedies = [] if datasets else [Remedy("add_dataset")]
+        raise InvalidInput("dataset", name, f"one of: {listed}", remedies=remedies)
     return datasets[name]
+
+
+def check_column(argument: str, name: str, table: Table, *, is_number: bool = False) -> None:
+    """Refuse what is no column of a table, or no numeric one, by the argument that names it."""
+    try:
+        (table.schema.numeric if is_number else table.schema.type_of)(name)
+    except InvalidInput as problem:
+        raise problem.about(argument, name) from None
 
 
 def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
@@ -143,7 +152,6 @@ def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
     return account
 
 
-_NEW_LIMIT = "--limit rho=0.5,delta=1e-6, which opens a new population with that limit, and its ledger"
 CHANGED = "(caps or bounds were changed since, without a reason given)"
 
 
@@ -152,7 +160,7 @@ def updated(dataset: Dataset, book: Ledger) -> Dataset:
     datasets = known(book)
     known_as = datasets.get(dataset.name)
     if known_as is None:  # a mistyped name would be a second registration, with caps of its own
-        raise InvalidInput("--update", f"no data set {dataset.name}", _to_update(dataset.name, datasets))
+        raise _nothing_to_update(dataset.name, datasets)
     old, new = known_as.table, dict(dataset.table)
     for cap in ("max_groups", "max_rows"):
         new[cap] = old[cap] if new[cap] is None else new[cap]
@@ -168,11 +176,15 @@ def updated(dataset: Dataset, book: Ledger) -> Dataset:
     return replace(dataset, table=new, about=about, asking=asking)
 
 
-def _to_update(name: str, known: Iterable[str]) -> str:
+def _nothing_to_update(name: str, known: Iterable[str]) -> InvalidInput:
     listed = one_of(name, sorted(known))
-    return (
-        f"--name with one of: {listed}; or leave --update out" if listed else "no --update: nothing is registered yet"
-    )
+    works = f"a registered name, one of: {listed}" if listed else "no update: nothing is registered yet"
+    return InvalidInput("update", f"no data set {name}", works)
+
+
+def _no_limit() -> InvalidInput:
+    remedies = [Remedy("set_argument", argument="limit", value="rho=0.5,delta=1e-6")]
+    return InvalidInput("limit", None, "a limit, which opens a new population, and its ledger", remedies=remedies)
 
 
 def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
@@ -183,10 +195,13 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
         if (known_dataset.population, _fixed(known_dataset)) != (dataset.population, _fixed(dataset)):
             raise Refused(
                 f"dataset {dataset.name!r} is registered under population {known_dataset.population!r} with unit "
-                f"{known_dataset.table['unit']!r}; whom it protects does not change. Works: another --name"
+                f"{known_dataset.table['unit']!r}; whom it protects does not change; register it under another name"
             )
         if not update:
-            raise InvalidInput("dataset", dataset.name, "a new --name, or --update to change caps, bounds or place")
+            remedies = [Remedy("set_argument", argument="update", value=True)]
+            raise InvalidInput(
+                "name", dataset.name, "a new name; caps, bounds or place are changed by an update", remedies=remedies
+            )
     populations = {account.name: account.path[-1][0] for account in book.accounts()}
     found = Overlap.of(book, dataset.identified())
     for other in found.all:
@@ -247,13 +262,13 @@ def read_table(
     place = source if names_server(source) or "://" in source else str(Path(source).absolute())
     private = Private(place, adjacency=Adjacency(adjacency))
     if table is None and not private.source.one_table:
-        raise InvalidInput("--table", None, f"one of the tables of this source: {_tables(private.source)}")
+        raise InvalidInput("table", None, f"one of the tables of this source: {_tables(private.source)}")
     kinds = {**dict.fromkeys(bounds, "number"), **types} if private.source.kind == "csv" else dict(types)
     read = private.table(table, unit=each_row, types=kinds)
     if unit is None:
         return read
     if unit not in read.schema.names:
-        raise InvalidInput("--unit", unit, f"a column of the table: {one_of(unit, read.schema.names)}, or each-row")
+        raise InvalidInput("unit", unit, f"a column of the table: {one_of(unit, read.schema.names)}, or each-row")
     return replace(read, unit=unit)
 
 
@@ -280,9 +295,8 @@ def told_of_moves(book: Ledger) -> Iterator[None]:
         for dataset in known(book).values() if problem.argument == "source" else ():
             table = dataset.table
             if table["source"]["place"] == problem.value and not Path(str(problem.value)).exists():
-                named = f"--name {dataset.name} --population {dataset.population} --unit {table['unit'] or 'each-row'}"
-                works = f"the file where it was, or: tallystick dataset add NEW_PLACE {named} --update"
-                raise InvalidInput("source", problem.value, works) from None
+                remedies = [Remedy("move_source", dataset=dataset.name)]
+                raise InvalidInput("source", problem.value, "the file where it was", remedies=remedies) from None
         raise
 
 
@@ -294,13 +308,13 @@ def rehearse(
 
     book = opened_if_there(ledger)
     if book is None and update:
-        raise InvalidInput("--update", f"no data set {dataset.name}", _to_update(dataset.name, ()))
+        raise _nothing_to_update(dataset.name, ())
     if book is not None:
         with book:
             check_new(updated(dataset, book) if update else dataset, book, update=update)
     if budget is None:
         if book is None:
-            raise InvalidInput("--limit", None, _NEW_LIMIT)
+            raise _no_limit()
         return {"name": dataset.population, "unit": word}
     limit = Budget.of(budget)
     return {"name": dataset.population, "unit": word, "filter": limit.filter.name, "limit": str(budget)}
@@ -318,13 +332,14 @@ def open_and_register(
     """Check, open or find the account, register; in that order, so that a refusal leaves nothing behind."""
     book = opened_if_there(ledger) if budget is None else opened(ledger, create=True)
     if book is None:
-        raise InvalidInput("--limit", None, _NEW_LIMIT)
+        raise _no_limit()
     with book:
         dataset = updated(dataset, book) if update else dataset
         check_new(dataset, book, update=update)
         names = [account.name for account in book.accounts()]
         if budget is None and dataset.population not in names:
-            raise InvalidInput("--population", dataset.population, f"one of: {', '.join(names)}; or {_NEW_LIMIT}")
+            remedies = _no_limit().remedies
+            raise InvalidInput("population", dataset.population, f"one of: {', '.join(names)}", remedies=remedies)
         unit = book.open(dataset.population).unit if dataset.population in names else word
         account = book.open(dataset.population, budget=budget, unit=unit if budget is not None else None)
         dataset.opened(account)
@@ -338,5 +353,6 @@ def _refuse_old_file(book: Ledger) -> None:
     if old.exists():
         raise Refused(
             f"{old} is from before registrations were kept in the ledger, where they cannot be edited unseen; register "
-            "those data sets again with 'tallystick dataset add', then delete the file"
+            "those data sets again, then delete the file",
+            remedies=[Remedy("add_dataset")],
         )

@@ -27,7 +27,7 @@ from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.inference.regression import Statistics, said_of_intervals
 from tallystick.mechanisms.noise.law import normal_deviations
 from tallystick.printing import json_text
-from tallystick.tables.denial import of_a_model
+from tallystick.tables.denial import for_model
 from tallystick.tables.expressions import Expression, col, when
 from tallystick.tables.fixed_point import bounds as checked_bounds
 from tallystick.tables.measures import count
@@ -188,7 +188,7 @@ class LinearPlan:
         try:
             return LinearModel(self.regression, self.plan.release(why=why, key=key, **options))
         except BudgetExceeded as problem:
-            raise of_a_model(problem) from None
+            raise for_model(problem) from None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Models of a registered table's rows, which are read after the charge through the engine of the source.
 
-    fit = ready(logistic_regression(table, ...), account, "visits")     with its price; nothing is opened
-    model = fit_rows(fit, why="triage", key="triage-2026")              charged, read, fitted, recorded
+    fit = RowsWork.of(logistic_regression(table, ...), dataset, account, request)     with its price; opens nothing
+    model = fit.fit()                                                                 charged, read, fitted, recorded
 
 Sums of a table are computed where it is; a fit that looks at rows again and again needs the rows. They are those that
 count (filters, block, unit), features clamped to their bounds and mapped to [-1, 1], and the first rows of each unit in
@@ -14,23 +14,22 @@ import functools
 import json
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tallystick.errors import InvalidInput
+from tallystick.errors import BudgetExceeded, InvalidInput
 from tallystick.learn.records import Given
 from tallystick.ledger.chain import SourceId, digest
-from tallystick.ledger.denial import offering_epsilon
-from tallystick.ledger.pay import Paid, Receipt, charged_delta, pay, rehearse, stored_answer
+from tallystick.ledger.denial import with_epsilon
+from tallystick.ledger.pay import Paid, find_answer, pay, rehearse, stored_answer
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
-from tallystick.printing import json_text
-from tallystick.publish import jobs
 from tallystick.publish.models import Regression, bounded
+from tallystick.publish.outcome import Answer
+from tallystick.publish.work import Progress, Work
 from tallystick.tables import run
 from tallystick.tables.expressions import Expression, col, when
 from tallystick.tables.measures import sum as total
@@ -42,6 +41,10 @@ if TYPE_CHECKING:
     from tallystick.cards import Card
     from tallystick.learn.estimator import Recipe
     from tallystick.ledger.account import Account
+    from tallystick.ledger.filters import Amount
+    from tallystick.ledger.pay import Receipt
+    from tallystick.publish.datasets import Dataset
+    from tallystick.publish.request import Request
     from tallystick.tables.plan import Plan
     from tallystick.tables.reader import Reader
     from tallystick.tables.table import Table
@@ -176,40 +179,123 @@ class RowModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowsFit:
-    """A fit with its price; ``opened`` makes it payable."""
+class RowsWork(Work):
+    """A fit with its price; ``plan`` says which rows are read, and ``opened`` makes it payable."""
 
     asked: RowModel
-    plan: Plan
     recipe: Recipe
-    privacy: PrivacyLoss
-    account: Account
-    dataset: str
-    pure: bool = False
-    """Whether the caller said that an epsilon without a delta is meant as pure epsilon."""
+    loss: PrivacyLoss
+    pure: bool
+    """True if the caller said that an epsilon without a delta is meant as pure epsilon."""
+
+    @classmethod
+    def of(cls, asked: RowModel, dataset: Dataset, account: Account, request: Request) -> RowsWork:
+        """Return the fit that a request asks for. Without a key, the fit and its data are the key."""
+        model, plan = asked.model(), asked.plan().with_account(account)
+        recipe = model._recipe()
+        key = request.key or f"fit-{digest(f'{fit_hash(plan, recipe)} {dataset.name}')[:24]}"
+        loss = model._loss(recipe)
+        return cls(account, dataset, request.why or "", key, plan, asked, recipe, loss, request.cost.pure)
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """The loss of the fit."""
+        return self.loss
+
+    @property
+    def delta(self) -> float | None:
+        """The delta that the fit may spend."""
+        return self.asked.delta
+
+    @property
+    def hash(self) -> str:
+        """The digest of recipe and rows; the place of the data is not in it."""
+        return fit_hash(self.plan, self.recipe)
 
     @property
     def request(self) -> str:
         """The recipe, the rows and the data they come from."""
-        return request(self.hash, self.asked.table.name, f"dataset {self.dataset}")
-
-    @property
-    def hash(self) -> str:
-        """Of recipe and rows: not of the place of the data."""
-        return digest(f"{self.plan.hash} {self.recipe!r}")
+        return request(self.hash, self.asked.table.name, f"dataset {self.dataset.name}")
 
     @contextmanager
     def opened(self, *, rows: bool = True) -> Iterator[OpenedFit]:
-        """The fit on its data, which are opened once and recognised before anything is charged."""
-        with run.Asked.of(self.plan, self.account, self.dataset).opened(rows=rows) as (reader, source):
+        """Open the data once and recognise them, before anything is charged."""
+        with run.Asked.of(self.plan, self.account, self.dataset.name).opened(rows=rows) as (reader, source):
             yield OpenedFit(self, reader, source)
+
+    def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
+        """Return a denial with an epsilon that fits."""
+        model = self.asked.model()
+
+        def price(epsilon: float) -> Amount:
+            return self.account.price(model.set_params(epsilon=epsilon).privacy, delta=self.charged_delta)
+
+        return with_epsilon(problem, self.account, model.epsilon, price)
+
+    def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
+        """Return the charge that has the answer, if there is one."""
+        paid = find_answer(self, self.account, key=self.key, delta=self.charged_delta)
+        if paid is None:
+            self._require_stated()
+        return {"hash": self.hash, "again": None if paid is None else paid.receipt.charge}
+
+    def _require_stated(self) -> None:
+        """Refuse a new fit at an epsilon without a delta, unless the caller said that pure epsilon is meant."""
+        asked: Any = self.asked
+
+        def privacy_at(delta: float) -> PrivacyLoss:
+            other: Any = replace(asked, delta=delta).model()
+            return other.privacy  # type: ignore[no-any-return]
+
+        asked.model().require_stated(self.account, privacy_at, pure=self.pure)
+
+    def _stored(self) -> Paid | None:
+        """Return the stored answer of the key; if there is none, the fit is new and says which epsilon it means."""
+        paid = stored_answer(self, self.account, why=self.why, key=self.key, delta=self.charged_delta)
+        if paid is None:
+            self._require_stated()
+        return paid
+
+    def rehearse(self) -> Receipt | None:
+        """Return the receipt if the key has its answer; else raise what paying would raise before it reads a row."""
+        with self.asking():
+            paid = self._stored()
+            if paid is not None:
+                return paid.receipt
+            with self.opened(rows=False) as opened:
+                return rehearse(opened, self.account, why=self.why, key=self.key, delta=self.charged_delta)
+
+    def fit(self, progress: Progress = None) -> FittedModel:
+        """Pay, read, fit, store; the same key gives the same model and charges nothing."""
+        if progress is not None:
+            progress("rows")
+        with self.asking():
+            paid = self._stored()
+            if paid is None:
+                with self.opened() as opened:
+                    paid = pay(opened, self.account, why=self.why, key=self.key, delta=self.charged_delta)
+        model = self.asked.model()
+        model.n_features_in_ = len(self.plan.query.measures) - 1  # the last is the target
+        model._keep(paid.answer)
+        return FittedModel(self, model, paid)
+
+    def answer(self, progress: Progress) -> Answer:
+        """Return the fitted model."""
+        made = self.fit(progress)
+        outcome = self.outcome(made.paid.receipt, fresh=made.paid.fresh, model=made.to_data())
+        return Answer(outcome, made, made.card)
+
+
+def fit_hash(plan: Plan, recipe: Recipe) -> str:
+    """Return the digest of a fit's rows and recipe."""
+    return digest(f"{plan.hash} {recipe!r}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenedFit:
     """One fit as the ledger's payer sees it (``ledger.pay.Payable``)."""
 
-    fit: RowsFit
+    fit: RowsWork
     reader: Reader
     source: SourceId
 
@@ -263,130 +349,19 @@ def thinned(data: Given, source: Source, slots: int = SLOTS) -> Given:
 class FittedModel:
     """A fitted estimator and its receipt."""
 
-    fit: RowsFit
+    work: RowsWork
     fitted: Any
     paid: Paid
 
     def to_data(self) -> dict[str, Any]:
-        """As plain JSON data."""
-        return {**self.fit.asked.read(self.fitted), "receipt": json.loads(self.paid.receipt.to_json())}
+        """Return the model as JSON data."""
+        return {**self.work.asked.read(self.fitted), "receipt": json.loads(self.paid.receipt.to_json())}
 
-    def card(self, about: Mapping[str, str] | None = None) -> Card:
-        """Its privacy card."""
+    def card(self) -> Card:
+        """Return the privacy card."""
         from tallystick.cards.card import paid_fit_card
         from tallystick.cards.fits import FitPlan
 
-        plan = FitPlan.of(self.fitted, plan=self.fit.plan, dataset=self.fit.dataset)
-        return paid_fit_card(plan, self.paid.receipt, self.fit.account, dataset=self.fit.dataset, about=about)
-
-    def facts(self) -> dict[str, Any]:
-        """The model and what was paid for it."""
-        return {
-            "model": self.to_data(),
-            **jobs.paid_facts(self.fit.account, self.paid.receipt, self.fit.privacy, fresh=self.paid.fresh),
-        }
-
-    def to_json(self) -> str:
-        """The model as JSON text."""
-        return json_text(json.dumps(self.to_data(), indent=1, sort_keys=True))
-
-
-@dataclass(frozen=True, slots=True)
-class RowsJob:
-    """A fit to make and where its files go: what ``jobs.Job`` is to a table."""
-
-    fit: RowsFit
-    about: Mapping[str, str]
-    why: str
-    key: str | None
-    out: Path | None
-    card: Path | None
-
-    @property
-    def name(self) -> str:
-        """The key: given, or that of the fit and its data, so that fitting twice by mistake charges once."""
-        return self.key or f"fit-{digest(f'{self.fit.hash} {self.fit.dataset}')[:24]}"
-
-
-def dry(job: RowsJob) -> dict[str, Any]:
-    """What the fit itself would say: a refusal, a denial, the price, or that the key has its answer already.
-
-    No row is read and nothing is charged; the source must be there.
-    """
-    fit, account = job.fit, job.fit.account
-    jobs.check_files(job.out, job.card, fit.asked.table, account)
-    delta = charged_delta(account, fit.asked.delta)
-    with _offering(fit):
-        earlier = _rehearsed(fit, why=job.why, key=job.name, delta=delta)
-    if earlier is not None:
-        paid = jobs.paid_facts(account, earlier, fit.privacy, fresh=False)
-        return {"dry_run": True, "key": job.name, "again": True, **paid}
-    price = account.price(fit.privacy, delta=delta)
-    left = {"left": account.remaining.text(upward=False), "population": account.name}
-    plan = {"price": str(price), "price_epsilon": jobs.shown_alone(fit.privacy, price, account), **left}
-    return {"dry_run": True, "key": job.name, "again": False, "plan": plan}
-
-
-def _require_stated(fit: RowsFit) -> None:
-    """Refuse a new fit at an epsilon without a delta, unless the caller said that pure epsilon is meant."""
-    asked: Any = fit.asked
-
-    def privacy_at(delta: float) -> PrivacyLoss:
-        other: Any = replace(asked, delta=delta).model()
-        return other.privacy  # type: ignore[no-any-return]
-
-    asked.model().require_stated(fit.account, privacy_at, pure=fit.pure)
-
-
-def _rehearsed(fit: RowsFit, *, why: str, key: str, delta: float | None) -> Receipt | None:
-    """The receipt if the key has its answer; else raise what paying would raise before it reads a row."""
-    paid = stored_answer(fit, fit.account, why=why, key=key, delta=delta)
-    if paid is not None:
-        return paid.receipt
-    _require_stated(fit)
-    with fit.opened(rows=False) as opened:
-        return rehearse(opened, fit.account, why=why, key=key, delta=delta)
-
-
-def release(job: RowsJob, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
-    """Fit the model, write its files, and say what it did."""
-    jobs.check_files(job.out, job.card, job.fit.asked.table, job.fit.account)
-    model = fit_rows(job.fit, why=job.why, key=job.name, progress=progress)
-    facts = {"dry_run": False, "key": job.name, **model.facts()}
-    if job.out is not None:
-        facts["out"] = str(jobs.write(job.out, model.to_json() + "\n"))
-    if job.card is not None:
-        facts["card"] = str(model.card(job.about).save(job.card)[0])
-    return facts
-
-
-def _offering(fit: RowsFit) -> AbstractContextManager[None]:
-    """A denial in the words of a fit."""
-    model, delta = fit.asked.model(), charged_delta(fit.account, fit.asked.delta)
-    return offering_epsilon(
-        model.epsilon, lambda other: fit.account.price(model.set_params(epsilon=other).privacy, delta=delta)
-    )
-
-
-def fit_rows(fit: RowsFit, *, why: str, key: str, progress: Callable[[str], None] | None = None) -> FittedModel:
-    """Pay, read, fit, store; the same key gives the same model and charges nothing."""
-    if progress is not None:
-        progress("rows")
-    delta = charged_delta(fit.account, fit.asked.delta)
-    with _offering(fit):
-        paid = stored_answer(fit, fit.account, why=why, key=key, delta=delta)
-        if paid is None:
-            _require_stated(fit)
-            with fit.opened() as opened:
-                paid = pay(opened, fit.account, why=why, key=key, delta=delta)
-    model = fit.asked.model()
-    model.n_features_in_ = len(fit.plan.query.measures) - 1  # the last is the target
-    model._keep(paid.answer)
-    return FittedModel(fit, model, paid)
-
-
-def ready(asked: RowModel, account: Account, dataset: str, *, pure: bool = False) -> RowsFit:
-    """The fit with its price; nothing is opened. ``pure`` says that epsilon without a delta is meant."""
-    model, plan = asked.model(), asked.plan().with_account(account)
-    recipe = model._recipe()
-    return RowsFit(asked, plan, recipe, model._loss(recipe), account, dataset, pure)
+        dataset = self.work.dataset
+        plan = FitPlan.of(self.fitted, plan=self.work.plan, dataset=dataset.name)
+        return paid_fit_card(plan, self.paid.receipt, self.work.account, dataset=dataset.name, about=dataset.about)

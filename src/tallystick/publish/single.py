@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.errors import InvalidInput
 from tallystick.printing import nearest
 from tallystick.publish import columns
+from tallystick.tables.sources import unpaid_file
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -40,24 +41,43 @@ class DataOptions:
     def path(self) -> Path:
         """The file; refused where none is named."""
         if self.file is None:
-            raise InvalidInput("--file", None, "the CSV file to read")
+            raise InvalidInput("file", None, "the CSV file to read")
         return self.file
 
     def named(self) -> str:
         """The column; refused where none is named."""
         if self.column is None:
-            raise InvalidInput("--column", None, "the name of the column to read")
+            raise InvalidInput("column", None, "the name of the column to read")
         return self.column
 
     def bounds(self) -> tuple[float, float]:
         """The public bounds; refused where they are missing."""
         if self.lower is None or self.upper is None:
-            raise InvalidInput(
-                "--lower", None, "--lower and --upper: public bounds, chosen without looking at the data"
-            )
+            raise InvalidInput("lower", None, "lower and upper: public bounds, chosen without looking at the data")
         if not self.lower < self.upper:
-            raise InvalidInput("--lower", self.lower, f"a bound below --upper {self.upper:g}")
+            raise InvalidInput("lower", self.lower, f"a bound below upper, {self.upper:g}")
         return self.lower, self.upper
+
+
+def propose(
+    what: str,
+    source: DataOptions,
+    epsilon: float,
+    *,
+    sensitivity: float | None = None,
+    alpha: float = 0.5,
+    confidence: float = 0.95,
+) -> Proposal:
+    """Return the release of a number, or of a statistic of a file that no ledger has registered."""
+    if source.file is not None and source.file.exists():
+        unpaid_file(source.file, "file", columns.PAID_FOR).close()
+    if what == COUNT:
+        return count(source, epsilon, confidence)
+    if what == MEAN:
+        return mean(source, epsilon, confidence)
+    if what == QUANTILE:
+        return quantile(source, epsilon, alpha, confidence)
+    return number(what, epsilon, sensitivity, confidence)
 
 
 def number(text: str, epsilon: float, sensitivity: float | None, confidence: float) -> Proposal:
@@ -69,7 +89,7 @@ def number(text: str, epsilon: float, sensitivity: float | None, confidence: flo
     except ValueError:
         raise InvalidInput("what", text, f"a number, or one of {COUNT}, {MEAN}, {QUANTILE}") from None
     if sensitivity is None:
-        raise InvalidInput("--sensitivity", None, "the most one person can change the number")
+        raise InvalidInput("sensitivity", None, "the most one person can change the number")
     mechanism = noise.add_laplace(epsilon=epsilon, sensitivity=sensitivity)
     mechanism.prepare(value, strict=True)
     width = mechanism.error(confidence=confidence)

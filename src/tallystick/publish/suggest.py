@@ -12,7 +12,6 @@ range; with one row of each unit no caps are needed to ask for them, so they can
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.printing import percent, percent_up, visible
+from tallystick.publish.datasets import find, register
 from tallystick.tables.answers import TreeQuantile
 from tallystick.tables.each_unit import GROUPS, MOST_ROWS
 from tallystick.tables.fixed_point import LARGEST_BOUND, bounds
@@ -30,7 +30,7 @@ from tallystick.tables.measures import histogram, quantile
 from tallystick.tables.steps import EachRow
 
 if TYPE_CHECKING:
-    from tallystick.publish.datasets import Dataset
+    from tallystick.ledger.book import Ledger
     from tallystick.tables.aggregates import Measure
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
@@ -333,15 +333,12 @@ def _unsure(found: Cap | Bound, more: str, it: str) -> list[str]:
     return [" " * 20 + f"unsure: the noise may hide that {', or that '.join(hidden)}. What helps: {WAYS_OUT}"]
 
 
-def registered_as(found: Suggestion, dataset: Dataset, *, anyway: bool = False) -> Dataset:
-    """A registered data set with these caps and bounds, and the reason for them."""
+def apply(found: Suggestion, name: str, book: Ledger, *, anyway: bool = False) -> bool:
+    """Register caps and bounds with the reason for them; False if they say too little and not ``anyway``."""
+    if found.says_nothing and not anyway:
+        return False
+    dataset = find(name, book)
     table = found.applied(dataset.opened(), anyway=anyway).to_data()
-    return replace(dataset, table=table, about={**dataset.about, "bounds_from": found.reason})
-
-
-def command(found: Suggestion) -> str:
-    """The options of 'dataset add --update' that say the same."""
-    options = {"max_groups": "--max-groups", "max_rows_per_group": "--max-rows-per-group"}
-    said = [[options[cap.name], str(cap.value)] for cap in found.caps]
-    said += [["--bounds", f"{bound.column}={bound.lower:g}:{bound.upper:g}"] for bound in found.bounds]
-    return " ".join(itertools.chain.from_iterable(said))
+    changed = replace(dataset, table=table, about={**dataset.about, "bounds_from": found.reason})
+    register(changed, book.open(dataset.population), update=True)
+    return True

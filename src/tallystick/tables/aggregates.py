@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput, Refused, Remedy
 from tallystick.inference import means
 from tallystick.inference.linear import tree_leaves
 from tallystick.inference.noise import Floats
@@ -176,11 +176,6 @@ class CountUnits(Count):
         return cell.compared(numbers[Units()])
 
 
-_PUBLIC_BOUNDS = (
-    "public bounds, such as mean({0},0,100), or once for every measure: --bounds {0}=0:100 or .bounds({0}=(0, 100))"
-)
-
-
 @dataclass(frozen=True, slots=True)
 class ColumnMeasure(Measure):
     """A measure of one bounded numeric column. ``missing`` stands in for absent values; None leaves them out."""
@@ -196,7 +191,13 @@ class ColumnMeasure(Measure):
         own = (self.lower, self.upper)
         given = own if own != (None, None) else declared.get(self.column, own)
         if given == (None, None):
-            raise InvalidInput(f"bounds of {self.column}", None, _PUBLIC_BOUNDS.format(self.column))
+            raise InvalidInput(
+                f"bounds of {self.column}",
+                None,
+                f"public bounds, such as mean({self.column},0,100)",
+                code="no_bounds",
+                remedies=[Remedy("declare_bounds", column=self.column, lower=0, upper=100)],
+            )
         low, high = bounds(*given)
         if self.missing is not None and not low <= check.finite("missing", self.missing) <= high:
             raise InvalidInput("missing", self.missing, f"None, or a value from {low:g} to {high:g}")

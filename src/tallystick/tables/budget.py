@@ -18,7 +18,7 @@ import numpy as np
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Protects
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput, Refused, Remedy
 from tallystick.mechanisms.exact.lattice import rounded_up
 from tallystick.mechanisms.noise.gaussian import SMOOTH_VECTOR_SIGMA, DiscreteGaussian
 from tallystick.mechanisms.noise.laplace import DiscreteLaplace
@@ -254,8 +254,8 @@ def for_gaussian_account(query: Query, priced_query: PricedQuery, protects: Prot
         return priced_query.privacy
     if keys_delta(query, priced_query.budget):
         raise Refused(
-            "private keys spend delta, which a GDP account has none of; works: public keys, keys=[...], or an account "
-            "with a limit in zCDP or in epsilon and delta"
+            "private keys spend delta, which a GDP account has none of, unlike one in zCDP or in epsilon and delta",
+            remedies=[Remedy("list_keys")],
         )
     least = min(priced_query.noises, key=lambda noise: noise.law.scale)
     if least.law.scale <= SMOOTH_VECTOR_SIGMA:

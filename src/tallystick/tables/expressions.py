@@ -413,7 +413,9 @@ def result_type(name: str, types: list[str]) -> str:
         return _when_type(types)
     fits, kind = rules[KINDS[name]]
     if not fits:
-        raise InvalidInput(f"arguments of {name}", ", ".join(types), "arguments of types that fit each other")
+        raise InvalidInput(
+            f"arguments of {name}", ", ".join(types), "arguments of types that fit each other", code="types_differ"
+        )
     return kind
 
 

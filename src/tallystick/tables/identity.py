@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tallystick.errors import Refused
+from tallystick.errors import Refused, Remedy
 from tallystick.ledger.chain import SourceId
 from tallystick.tables.files import OpenFile
 
@@ -141,7 +141,8 @@ def _refuse_hidden(ledger: Ledger, own: Identity, found: Overlap) -> None:
         if SourceId.of(own.name) in dataset.sources:
             raise Refused(
                 f"this name is registered as dataset {dataset.name!r}, and leads to another table now. "
-                "Write the table with its schema, or register it again: tallystick dataset add ... --update"
+                "Write the table with its schema, or register it again",
+                remedies=[Remedy("update_table", dataset=dataset.name)],
             )
     if found.part:
         name = found.part[0].name

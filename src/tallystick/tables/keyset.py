@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Remedy
 from tallystick.tables.files import OpenFile
 from tallystick.tables.schema import Schema, constant, day, type_of_constant
 from tallystick.tables.scratch import Scratch
@@ -71,8 +71,8 @@ class PublicTable:
                 raise InvalidInput("public table", f"a row of {len(row)} values", f"{len(names)} values in each row")
             for value, name, kind in zip(row, names, kinds, strict=True):
                 if (own := type_of_constant(constant(value))) not in _FITTING.get(kind, (kind,)):
-                    declared = f", or a column that is declared: types={{{name!r}: {own!r}}}" if kind == "text" else ""
-                    raise InvalidInput(f"public column {name}", value, f"values of type {kind}{declared}")
+                    remedies = [Remedy("declare_type", column=name, type=own)] if kind == "text" else []
+                    raise InvalidInput(f"public column {name}", value, f"values of type {kind}", remedies=remedies)
 
     def most_matches(self, column: str) -> int:
         """In how many rows the most frequent value of a column stands."""

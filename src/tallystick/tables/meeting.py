@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tallystick.errors import Refused
+from tallystick.errors import Refused, Remedy
 from tallystick.tables.sources import Source, beside, identity
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def _beside(table: Table, other: Table) -> tuple[Table, Table]:
     if not all(each.source.paths for each in (table, other)):
         raise Refused(
             f"tables of {table.source.kind} and of {other.source.kind} cannot meet: one engine reads both. Works: "
-            "files, tables of one database, or data frames in one ts.Private({'visits': visits, 'costs': costs})"
+            "files, or tables of one database",
+            remedies=[Remedy("pass_frame")],
         )
     names: dict[str, str] = {}
     members: dict[str, tuple[Source, str]] = {}

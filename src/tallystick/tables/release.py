@@ -181,16 +181,19 @@ class Release(Columns):
         """What the intervals are about and what the caps left out, as CSV text: ``table.about.csv`` beside a table."""
         return csv_text(CELLS, Report(self.plan).about(self.removed()))
 
-    def to_json(self) -> str:
-        """Rows, plan hash and receipt as JSON text."""
+    def to_data(self) -> dict[str, Any]:
+        """Rows, plan hash and receipt as JSON data."""
         receipt = None if self.receipt is None else json.loads(self.receipt.to_json())
         about = {
             "intervals": interval_meaning(self.plan.threshold),
             "measures": measured(self.plan.query, self.who),
             "removed": [each.to_data() for each in self.removed()],
         }
-        told = {"format": FORMAT, "plan": self.plan.hash, "rows": self.plain_rows(), **about, "receipt": receipt}
-        return json_text(json.dumps(told, indent=1))
+        return {"format": FORMAT, "plan": self.plan.hash, "rows": self.plain_rows(), **about, "receipt": receipt}
+
+    def to_json(self) -> str:
+        """Rows, plan hash and receipt as JSON text."""
+        return json_text(json.dumps(self.to_data(), indent=1))
 
     def __len__(self) -> int:
         return len(self.keys)

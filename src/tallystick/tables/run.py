@@ -211,7 +211,7 @@ def release(
                 run = PlanRun(asked, reader, source, progress)
                 paid = pay(run, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:
-        raise with_plans(plan, problem) from None
+        raise with_plans(plan, problem, account, dataset) from None
     names.require_same(paid.answer, key)
     return Release(plan, paid.answer, paid.receipt, fresh=paid.fresh)
 
@@ -231,7 +231,7 @@ def rehearsed(
             run = PlanRun(asked, reader, source)
             return rehearse(run, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:
-        raise with_plans(plan, problem) from None
+        raise with_plans(plan, problem, account, dataset) from None
 
 
 def answered_before(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Remedy
 from tallystick.printing import one_of
 
 TYPES = ("integer", "number", "text", "boolean", "date")
@@ -70,8 +70,8 @@ class Schema:
         """The type of a column that can be added up, or an error that says how text becomes numbers."""
         kind = self.type_of(name)
         if kind not in ("integer", "number"):
-            how = f"; {until_declared(name)}" if kind == "text" else ""
-            raise InvalidInput("column", name, f"a numeric column ({name} is {kind}{how})")
+            remedies = [declared_number(name)] if kind == "text" else []
+            raise InvalidInput("column", name, f"a numeric column ({name} is {kind})", remedies=remedies)
         return kind
 
     def place_of(self, name: str) -> int:
@@ -86,13 +86,9 @@ class Schema:
         return Schema((*self.columns, (name, kind)))
 
 
-def until_declared(name: str) -> str:
-    """How a column of text becomes one of numbers.
-
-    >>> until_declared("age")
-    "a CSV's is text until declared, by --type age=number or types={'age': 'number'}"
-    """
-    return f"a CSV's is text until declared, by --type {name}=number or types={{{name!r}: 'number'}}"
+def declared_number(name: str) -> Remedy:
+    """The remedy for a column of numbers that is text: a column of a CSV file is text until its type is declared."""
+    return Remedy("declare_type", column=name, type="number")
 
 
 def column_name(name: Any) -> str:

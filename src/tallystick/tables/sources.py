@@ -11,12 +11,13 @@ import numbers
 import os
 import re
 import resource
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallystick.errors import IdempotencyConflict, InvalidInput, Refused, Unavailable
+from tallystick.errors import IdempotencyConflict, InvalidInput, Refused, Remedy, Unavailable
 from tallystick.ledger.book import Ledger, opened, opened_if_there
 from tallystick.place import Place, is_foreign_url, names_server, shown
 from tallystick.strict_json import read
@@ -35,10 +36,8 @@ _SUFFIXES = {
     ".ddb": "duckdb",
     ".db": "duckdb",
 }
-_ALLOWED = (
-    "a .parquet, .csv or .duckdb file, a postgresql:// URL, an Arrow, pandas or Polars table, a dict of such tables "
-    "or of such files, or a Spark session or data frame"
-)
+_ALLOWED = "a .parquet, .csv or .duckdb file, or a postgresql:// URL"
+_FRAME_TOO = (Remedy("pass_frame"),)
 FRAME = "spark data frame"
 FILES: Final = ("csv", "parquet", "duckdb")
 BESIDE: Final = "files"
@@ -132,7 +131,7 @@ def source_of(given: Any) -> Source:
         return Source("memory", "memory", {name: _typed(table) for name, table in given.items()})
     if _tabular(given):
         return Source("memory", "memory", {"table": _typed(given)})
-    raise InvalidInput("source", type(given).__name__, _ALLOWED)
+    raise InvalidInput("source", type(given).__name__, _ALLOWED, remedies=_FRAME_TOO)
 
 
 def _tabular(given: Any) -> bool:
@@ -176,7 +175,7 @@ def _of_place(text: str) -> Source:
         return Source("postgres", text)
     kind = _SUFFIXES.get(Path(text).suffix.lower())
     if kind is None or "\0" in text or is_foreign_url(text):
-        raise InvalidInput("source", shown(text), _ALLOWED)
+        raise InvalidInput("source", shown(text), _ALLOWED, remedies=_FRAME_TOO)
     return Source(kind, text)
 
 
@@ -220,7 +219,7 @@ def source_from_data(data: Any) -> Source:
     if kind == BESIDE:
         return _again_beside(place)
     if kind not in ("parquet", "csv", "duckdb", "postgres", "memory", "spark"):
-        raise InvalidInput("source", kind, _ALLOWED)
+        raise InvalidInput("source", kind, _ALLOWED, remedies=_FRAME_TOO)
     if kind == "postgres":  # version 0.1.0 wrote postgresql:///clinic as postgresql:/clinic
         place = re.sub(r"^(postgres(?:ql)?):(?!//)", r"\1://", place)
     return Source(kind, place)
@@ -293,11 +292,29 @@ def same_file(one: Path | str, two: Path | str) -> bool:
         return os.path.realpath(one) == os.path.realpath(two)
 
 
-LISTED: Final = "a list of groups that everybody may know, or keys=ts.private_keys(delta=1e-8)"
-JOINED: Final = "a table that everybody may see; private tables meet on their unit, in SQL or with join_on_unit"
+class PublicUse(NamedTuple):
+    """A use of a public file: what may stand there, and what to do with private data instead."""
+
+    allowed: str
+    remedies: tuple[Remedy, ...] = ()
 
 
-def public_file(path: Path | str, works: str, source: Source | None, ledger: Ledger | None) -> OpenFile:
+LISTED: Final = PublicUse("a list of groups that everybody may know", (Remedy("find_keys", delta=1e-8),))
+JOINED: Final = PublicUse("a table that everybody may see", (Remedy("join_on_unit"),))
+
+
+@contextmanager
+def of_source(source: Source) -> Iterator[None]:
+    """Take back the remedy of declared types if the source has types of its own."""
+    try:
+        yield
+    except InvalidInput as problem:
+        if not source.castable:
+            problem.remedies = tuple(each for each in problem.remedies if each.kind != "declare_type")
+        raise
+
+
+def public_file(path: Path | str, use: PublicUse, source: Source | None, ledger: Ledger | None) -> OpenFile:
     """Open a file that is to be read as public.
 
     It is refused if it is a file of the question's own source, or if the ledger has registered it. The descriptor is
@@ -305,18 +322,20 @@ def public_file(path: Path | str, works: str, source: Source | None, ledger: Led
     """
     file = OpenFile(path, "public")
     try:
-        refuse_private_file(file, works, () if source is None else source.paths, ledger)
-    except BaseException:
+        refuse_private_file(file, use.allowed, () if source is None else source.paths, ledger)
+    except BaseException as problem:
         file.close()
+        if isinstance(problem, Refused):
+            problem.remedies = use.remedies
         raise
     return file
 
 
-def public_input(given: Any, works: str, table: Table) -> Any:
+def public_input(given: Any, use: PublicUse, table: Table) -> Any:
     """A path as an opened public file; anything else as it is."""
     if not isinstance(given, str | Path):
         return given
-    return public_file(given, works, table.source, None if table.account is None else table.account.ledger)
+    return public_file(given, use, table.source, None if table.account is None else table.account.ledger)
 
 
 MADE_UP: Final = "a table that was made up"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Protects
-from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
+from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused, Remedy
 from tallystick.ledger.pay import charged_delta
 from tallystick.printing import html_text, json_text
 from tallystick.strict_json import read, same, written
@@ -34,7 +34,7 @@ from tallystick.tables.program import text_of
 from tallystick.tables.reporting.plan import GROUP_SIZES, explained, facts
 from tallystick.tables.reporting.table import groups, line, page
 from tallystick.tables.schema import Schema, all_different, column_name, new_name
-from tallystick.tables.sources import JOINED, LISTED, Source, public_input, source_from_data, source_of
+from tallystick.tables.sources import JOINED, LISTED, Source, of_source, public_input, source_from_data, source_of
 from tallystick.tables.steps import EACH_ROW, EachRow, Step, within_block
 
 if TYPE_CHECKING:
@@ -225,8 +225,9 @@ class Table(local.UnitSteps):
             return Grouped(self, (), None)
         if keys is None:
             raise Refused(
-                "which groups appear can itself reveal someone: give keys=[...] that are public knowledge, "
-                "or keys=ts.private_keys(delta=1e-8)"
+                "which groups appear can itself reveal someone",
+                code="no_keys",
+                remedies=[Remedy("list_keys"), Remedy("find_keys", delta=1e-8)],
             )
         if isinstance(keys, PrivateKeys):
             return Grouped(self, tuple(columns), private_keys(delta=keys.delta))
@@ -369,7 +370,8 @@ class Query:
                 raise InvalidInput(
                     f"agg({name})", type(measure).__name__, "a measure such as ts.count() or ts.mean(...)"
                 )
-            bound.append((name, measure.bound(table.schema, declared)))
+            with of_source(table.source):
+                bound.append((name, measure.bound(table.schema, declared)))
         query = cls(table, grouped.columns, grouped.keys, tuple(bound), _caps(grouped, [m for _, m in bound]))
         query._check_size()
         return query
@@ -481,8 +483,9 @@ def _caps(grouped: Grouped, measures: list[Measure]) -> Caps:
     if isinstance(grouped.keys, PublicTable) and groups is not None:
         groups = min(groups, len(grouped.keys.rows))
     if rows is None or groups is None:
-        wanted = "max_rows_per_group=" if groups is not None else "max_groups= and max_rows_per_group="
-        raise Refused(f"one unit could contribute without limit; say .per_unit({wanted}) before group_by")
+        missing = ["max_rows_per_group"] if groups is not None else ["max_groups", "max_rows_per_group"]
+        remedies = [Remedy("declare_caps", caps=missing)]
+        raise Refused("one unit could contribute without limit", code="no_caps", remedies=remedies)
     return Caps(groups, rows)
 
 

@@ -97,7 +97,7 @@ def test_bad_input_is_exit_2(words: list[str], capsys: pytest.CaptureFixture[str
 
 def test_a_table_plan_is_attacked_on_made_up_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import tallystick as ts
-    from tallystick.publish.jobs import saved
+    from tallystick.publish.export import saved
 
     rows = ["unit,region,age", "1,north,30", "2,south,50", "3,north,41"]
     for name, extra in (("real.csv", []), ("a.csv", []), ("b.csv", ["9,north,99"]), ("far.csv", ["9,a,9", "8,b,8"])):

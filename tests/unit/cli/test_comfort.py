@@ -253,7 +253,7 @@ def test_a_slip_is_answered_in_words_of_the_shell(shell, words, says):
 
 def test_a_registered_file_is_not_released_from_without_its_account(shell):
     words = ["release", "count", "--epsilon", "1", "--file"]
-    assert "tallystick query" in shell(*words, "people.csv", code=4)
+    assert "a query, which charges the account" in shell(*words, "people.csv", code=4)
     shell(*words, "wards.csv")
 
 

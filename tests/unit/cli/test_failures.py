@@ -8,6 +8,7 @@ import pytest
 
 from tallystick import errors
 from tallystick.cli import app, failure
+from tallystick.cli.wording import Command, in_shell
 
 BAD_INPUT = {
     "no expression": ("epsilon",),
@@ -81,10 +82,14 @@ def test_bad_input_with_json_prints_one_error_object(run, arguments, tmp_path, m
     assert document["error"]["message"]
 
 
+SMALLER = errors.Remedy("change_delta", delta=1e-7, cost="rho 0.01")
+FEWER = errors.Remedy("keep_measures", measures=["n"], dropped=1)
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (errors.BudgetExceeded("budget of clinic", asked=0.0125, left=0.01, limit=0.5, fits=("--sigma 7.08",)), 3),
+        (errors.BudgetExceeded("budget of clinic", asked=0.0125, left=0.01, limit=0.5), 3),
         (errors.Refused("no bound on contributions"), 4),
         (errors.ClaimFalsified("event A, 3 of 10"), 5),
         (errors.LedgerIntegrity("entry 7"), 6),
@@ -111,15 +116,19 @@ def test_every_kind_of_failure_has_its_exit_code_and_no_traceback(run, monkeypat
 
 def test_a_denied_budget_shows_the_amounts_and_what_would_fit(run, monkeypatch) -> None:
     def fail(_: str) -> None:
-        raise errors.BudgetExceeded(
-            "clinic", asked=0.0125, left=0.01, limit=0.5, fits=("--sigma 7.08", "one column less")
-        )
+        raise errors.BudgetExceeded("clinic", asked=0.0125, left=0.01, limit=0.5, remedies=[SMALLER, FEWER])
 
     monkeypatch.setattr("tallystick.accounting.expression.read_loss", fail)
-    text = run("epsilon", "gdp(mu=1)", "--delta", "1e-5").errors
+    outcome = run("epsilon", "gdp(mu=1)", "--delta", "1e-5", "--json")
+    text, error = outcome.errors, outcome.document["error"]
     assert "asked 0.0125   left 0.01   limit 0.5" in text
-    assert "fits: --sigma 7.08, or one column less" in text
+    assert "fits: --delta 1e-07, or" not in text  # a line each
+    assert "fits: the same with --delta 1e-07, for rho 0.01\n" in text
+    assert "fits: drop 1 of 2 measures (n alone: same error)\n" in text
     assert "nothing was charged and no data was read" in text
+    assert error["code"] == "budget_exceeded"
+    assert error["remedies"] == [SMALLER.to_data(), FEWER.to_data()]
+    assert len(error["fits"]) == 2
 
 
 def test_a_mistake_of_ours_is_called_one(run, monkeypatch) -> None:
@@ -164,8 +173,32 @@ def test_a_headline_follows_from_the_kind_of_a_refusal_and_not_from_its_words(
 
 
 def test_a_denial_offers_lists_of_groups_as_the_command_takes_them() -> None:
-    said = "public keys (keys=[...], --keys FILE), which need no delta"
-    assert failure.offers_in_shell(said, ["query"]) == "public keys (--keys FILE), which need no delta"
-    in_sql = failure.offers_in_shell(said, ["sql"])
-    assert "--keys FILE" not in in_sql
-    assert "LEFT JOIN" in in_sql
+    listed = errors.Remedy("list_keys")
+    assert in_shell(listed, Command(("query",))) == "public keys (--keys FILE), which need no delta"
+    assert "VALUES" in in_shell(listed, Command(("sql",)))
+
+
+def test_an_argument_is_called_by_the_option_it_came_from() -> None:
+    given = ["dataset", "add", "visits.csv", "--population", "p", "--unit", "u", "--max-groups", "0"]
+    command = Command.of(app._parser(), given)
+    assert command.option("max_groups", 0) == "--max-groups"
+    assert command.option("types['age']") == "--type"
+    assert command.option("source", "visits.csv") == "SOURCE"
+    assert command.option("sigma") is None
+    assert Command.of(app._parser(), ["query", "visits", "--by", "ward"]).option("group_by") == "--by"
+
+
+def test_an_argument_inside_an_expression_is_not_called_by_an_option_of_the_same_name(run) -> None:
+    outcome = run("epsilon", "approx_dp(epsilon=1, delta=7)", "--delta", "1e-5")
+    assert "asked  delta\n  found  7" in outcome.errors
+    assert "asked  --delta" in run("epsilon", "gdp(mu=1)", "--delta", "7").errors
+
+
+def test_a_remedy_keeps_the_password_of_a_ledger_to_itself(run, monkeypatch) -> None:
+    def fail(_: str) -> None:
+        raise errors.Refused("no", remedies=[errors.Remedy("verify_ledger")])
+
+    monkeypatch.setattr("tallystick.accounting.expression.read_loss", fail)
+    place = "postgresql://ana:hunter2secret@db.example/ledger"
+    outcome = run("charge", "add", "gdp(mu=1)", "--why", "x", "--ledger", place, "--json")
+    assert "hunter2secret" not in outcome.errors + outcome.out

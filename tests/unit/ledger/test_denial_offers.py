@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import tallystick as ts
 from tallystick.accounting.expression import read_loss
 from tallystick.cli.app import run
+from tallystick.cli.wording import Command, in_shell
 
 SGD = 1000 * ts.gaussian(sigma=1).sampled(rate=0.01)
 
@@ -21,9 +21,11 @@ def denied(account, loss, **options):
 
 
 def raised(problem, ledger):
-    """Type the command that a denial prints."""
-    command = re.search(r'(tallystick account raise \S+ --budget ".*?" --why "..."),?', str(problem))[1]
-    assert run([*shlex.split(command)[1:], "--ledger", str(ledger)]) == 0
+    """Type the command that the shell prints for a denial."""
+    limits = [remedy for remedy in problem.remedies if remedy.kind == "raise_limit"]
+    line = in_shell(limits[0], Command(values={"ledger": str(ledger)}))
+    command = line[line.index("tallystick account raise") :]
+    assert run(shlex.split(command)[1:]) == 0
 
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
@@ -43,7 +45,7 @@ def test_what_a_denial_proposes_fits(tmp_path, adjacency, budget, asked):
         account = ledger.open("study", budget=budget(near), unit="person")
         problem = denied(account, asked(near))
         proposed = next(line for line in problem.fits if line.startswith(("gaussian(", "laplace(")))
-        loss = read_loss(re.match(r"\w+\([^()]*\)", proposed)[0])
+        loss = read_loss(proposed[: proposed.index(")") + 1])
         assert account.price(loss).fits(account.remaining)
     raised(problem, place)
     with ts.Ledger(place) as ledger, ledger.open("study").charge(asked(near), why="now it fits"):
@@ -55,8 +57,9 @@ def test_a_training_run_without_delta_is_told_what_a_delta_saves(tmp_path):
         account = ledger.open("study", budget=ts.zcdp(rho=0.5, delta=1e-6), unit="person")
         problem = denied(account, SGD)
         assert problem.asked.first > 100
-        assert problem.fits[0].startswith("the same with delta 1e-06 (delta= or --delta), for rho 0.1653")
-        with account.charge(SGD, why="as told", delta=1e-6):
+        assert problem.fits[0].startswith("the same with delta=1e-06, for rho 0.1653")
+        assert not [line for line in problem.fits if "sensitivity" in line]  # noise of one release is not an answer
+        with account.charge(SGD, why="as told", delta=problem.remedies[0]["delta"]):
             pass
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.errors import InvalidInput, Refused
-from tallystick.publish import jobs
+from tallystick.publish import export
 
 REGIONS = ("north", "east", "south", "west")
 ADD = (
@@ -364,11 +364,11 @@ def test_stages_are_shown_on_a_terminal_and_nowhere_else(capsys: pytest.CaptureF
 
 
 def test_a_release_tells_its_stages(run, planned, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tallystick.publish import jobs
+    from tallystick.cli import outcomes
 
     told: list[str] = []
-    real = jobs.release
-    monkeypatch.setattr(jobs, "release", lambda job, tell: real(job, told.append))
+    real = outcomes.answer
+    monkeypatch.setattr(outcomes, "answer", lambda request, book, progress: real(request, book, progress=told.append))
     assert run("publish", "run", "table1.plan.json", "--key", "t9", "--why", "report").code == 0
     assert told[0] == "cells"
     assert told[-2:] == ["totals", "caps and bounds"]
@@ -407,6 +407,6 @@ def test_a_plan_is_written_over_nothing_but_a_plan(tmp_path: Path) -> None:
     other = tmp_path / "notes.json"
     other.write_text("{}")
     for out in (data, other, tmp_path, tmp_path / "nowhere" / "plan.json"):
-        with pytest.raises(InvalidInput, match="--out"):
-            jobs.check_plan_file(out)
-    jobs.check_plan_file(tmp_path / "plan.json")
+        with pytest.raises(InvalidInput, match="out = "):
+            export.check_plan_file(out)
+    export.check_plan_file(tmp_path / "plan.json")

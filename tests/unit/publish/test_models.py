@@ -15,7 +15,10 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.records import Given
 from tallystick.mechanisms.exact.randomness import SYSTEM
 from tallystick.publish import rows
+from tallystick.publish.datasets import Dataset
+from tallystick.publish.kinds.logistic import LogisticFit
 from tallystick.publish.models import LinearModel
+from tallystick.publish.request import Request
 from tallystick.tables.reader import Reader
 from tallystick.tables.release import Release
 from tallystick.tables.run import integers, noisy
@@ -192,7 +195,7 @@ def test_registered_bounds_apply_and_a_column_without_a_type_says_where_to_decla
     assert run(*[word.replace("age=0:110,", "") for word in ADD]).code == 0
     untyped = run(*FIT, "--bounds", "age=18:90")
     assert untyped.code == 2
-    assert "--type age=number of dataset add" in untyped.errors
+    assert "tallystick dataset update visits --type age=number" in untyped.errors
     days = other(FIT, ["--features", "days"])
     refused = run(*days, "--bounds", "days=0:90")
     assert refused.code == 2
@@ -216,7 +219,7 @@ def test_a_denied_line_is_told_no_names_of_its_sums(run, here):
     for words in (["--dry-run"], []):
         denied = run(*other(FIT, ["--rho", "5"]), *words)
         assert denied.code == 3
-        assert "fits: --rho 2, or a higher limit" in denied.errors
+        assert "fits: --rho 2\n  fits: a higher limit" in denied.errors
         assert "s0" not in denied.errors
 
 
@@ -261,6 +264,11 @@ def classification(data, **options):
     return rows.logistic_regression(table, **asked)
 
 
+def fit_of(asked, account, name):
+    request = Request(LogisticFit(name, "ill", ("age",)), key="k", why="triage")
+    return rows.RowsWork.of(asked, Dataset(name, account.name, {}), account, request)
+
+
 def test_fit_logistic_is_charged_once_and_finds_the_slope(run, ill):
     assert run(*ADD_ILL).code == 0
     dry = run(*LOGISTIC, "--dry-run")
@@ -284,7 +292,7 @@ def test_fit_logistic_is_charged_once_and_finds_the_slope(run, ill):
     for words in (["--dry-run"], []):
         denied = run(*other(LOGISTIC, ["--epsilon", "2"]), *words)
         assert denied.code == 3
-        assert "fits: epsilon 1, or a higher limit" in denied.errors
+        assert "fits: --epsilon 1\n  fits: a higher limit" in denied.errors
         assert "laplace(" not in denied.errors
 
 
@@ -302,7 +310,7 @@ def test_a_fit_of_rows_is_about_the_registered_people_and_name(run, ill):
             table = table.per_unit(max_rows_per_group=1).bounds(age=(0, 110))
             asked = rows.logistic_regression(table, target="ill", features=["age"], labels=["no", "yes"], epsilon=1.0)
             with pytest.raises(Refused, match=problem):
-                rows.fit_rows(rows.ready(asked, account, name), why="triage", key="k")
+                fit_of(asked, account, name).fit()
         assert account.history() == []
 
 
@@ -358,7 +366,7 @@ def test_what_was_decided_and_how_wide_a_fit_is_cannot_be_rewritten_on_its_card(
 
 
 def read_rows(asked):
-    fit = rows.RowsFit(asked, asked.plan(), None, None, None, "")
+    fit = rows.RowsWork(None, None, "", "", asked.plan(), asked, None, None, False)
     with Reader(asked.table.source) as reader:
         return rows.OpenedFit(fit, reader, "").data()
 
@@ -458,9 +466,9 @@ def test_a_fit_that_a_block_pays_for_reads_the_rows_of_the_block_only(tmp_path):
         ledger.open("clinic", budget=ts.approx_dp(epsilon=3, delta=1e-5), unit="patient")
         budget = ts.approx_dp(epsilon=2, delta=1e-6)
         east = ledger.open("east", budget=budget, unit="patient", parent="clinic", partition=partition)
-        fit = rows.ready(classification(data), east, "visits")
+        fit = fit_of(classification(data), east, "visits")
         with fit.opened() as opened:
             assert len(opened.data().rows) == 15
-        made = rows.fit_rows(fit, why="triage", key="k")
+        made = fit.fit()
         assert made.paid.fresh
-        assert rows.fit_rows(fit, why="triage", key="k").to_data() == made.to_data()
+        assert fit.fit().to_data() == made.to_data()

@@ -59,7 +59,7 @@ def open_(
     loss, steps = read_loss(budget), _milestones(milestone)
     split: Partition | None = None
     if where and not partition:
-        raise InvalidInput("--where", where, "--partition NAME beside it: rows are a block's own only in a partition")
+        raise InvalidInput("where", where, "--partition NAME beside it: rows are a block's own only in a partition")
     if partition:
         column, values = _predicate(where)
         split = Partition(partition, by=by, one_block_per_unit=one_block_per_unit, column=column, values=values)
@@ -87,7 +87,7 @@ def _milestones(given: list[str] | None) -> tuple[float, ...]:
     try:
         return tuple(float(piece) for piece in listed(given))
     except ValueError:
-        raise InvalidInput("--milestone", ",".join(given or ()), "amounts, such as 0.1,0.2") from None
+        raise InvalidInput("milestone", ",".join(given or ()), "amounts, such as 0.1,0.2") from None
 
 
 def _predicate(where: list[str] | None) -> tuple[str, tuple[str | int, ...]]:
@@ -95,7 +95,7 @@ def _predicate(where: list[str] | None) -> tuple[str, tuple[str | int, ...]]:
     pieces = [text.partition("=") for text in where or ()]
     columns = {column.strip() for column, _, _ in pieces}
     if len(columns) > 1 or not all(equals and column.strip() for column, equals, _ in pieces):
-        raise InvalidInput("--where", where, "COLUMN=VALUE, each time with the same column")
+        raise InvalidInput("where", where, "COLUMN=VALUE, each time with the same column")
     values = [value.strip() for _, _, value in pieces]
     whole = all(re.fullmatch("0|-?[1-9][0-9]*", value) for value in values)
     return next(iter(columns), ""), tuple(map(int, values) if whole else values)

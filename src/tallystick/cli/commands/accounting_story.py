@@ -97,7 +97,7 @@ def _draw(year: PrivacyLoss, training: PrivacyLoss, folder: Path) -> tuple[Path,
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInput("--out", str(folder), f"a folder that can be created ({error.strerror})") from error
+        raise InvalidInput("out", str(folder), f"a folder that can be created ({error.strerror})") from error
     try:
         attacker = plots.tradeoff(year, title="A year at the clinic: what the best attacker can do")
     except Unavailable:

@@ -42,7 +42,7 @@ def mechanism(
     from tallystick.audit.two_sample import mechanism as attack
 
     report, promised = _page(report), read_loss(claim)
-    pair = (_json("--first", first), _json("--second", second))
+    pair = (_json("first", first), _json("second", second))
     with working("drawing"), redirect_stdout(sys.stderr):  # what the function prints is no part of the verdict
         called = _function(function)
         found = attack(called, neighbours=pair, claim=promised, draws=draws, significance=significance)
@@ -66,11 +66,10 @@ def table(
     from tallystick.accounting.expression import read_loss
     from tallystick.audit.plans import check_neighbours
     from tallystick.audit.two_sample import mechanism as attack
-    from tallystick.publish.jobs import read_saved
-    from tallystick.tables.plan import Plan
+    from tallystick.publish.export import read_plan
     from tallystick.tables.sources import unpaid_file
 
-    report, asked_for = _page(report), Plan.from_json(read_saved(plan)[1])
+    report, asked_for = _page(report), read_plan(plan)
     pair = (unpaid_file(first, "--first", place=place), unpaid_file(second, "--second", place=place))
     check_neighbours(asked_for, *pair)
     promised = None if claim is None else read_loss(claim)
@@ -90,7 +89,7 @@ def coins(
     from tallystick.audit.inclusion import coins as draw
 
     if out.exists():
-        raise InvalidInput("--out", str(out), "a file that does not exist: coins are drawn once")
+        raise InvalidInput("out", str(out), "a file that does not exist: coins are drawn once")
     drawn = draw(canaries)
     drawn.save(out)
     facts = {"file": str(out), "canaries": len(drawn), "commitment": drawn.commitment}
@@ -138,7 +137,7 @@ def run(
     from tallystick.audit.inclusion import Coins
 
     if len(scores) != len(coin):
-        raise InvalidInput("--coins", len(coin), f"one file for each of {len(scores)} files of scores")
+        raise InvalidInput("coin", len(coin), f"one file for each of {len(scores)} files of scores")
     report, promised = _page(report), read_loss(claim)
     drawn, values = [Coins.load(path) for path in coin], [_scores(path) for path in scores]
     with working("judging"):
@@ -207,9 +206,9 @@ def _page(path: Path | None) -> Path | None:
     if path is None:
         return None
     if path.suffix.lower() not in (".html", ".htm") or path.is_dir() or not path.absolute().parent.is_dir():
-        raise InvalidInput("--report", str(path), "a file name that ends in .html, in a folder that exists")
+        raise InvalidInput("report", str(path), "a file name that ends in .html, in a folder that exists")
     if path.exists() and not path.read_bytes()[:100].lstrip().lower().startswith(b"<!doctype html"):
-        raise InvalidInput("--report", str(path), "another name: this file is no page, and would be overwritten")
+        raise InvalidInput("report", str(path), "another name: this file is no page, and would be overwritten")
     return path
 
 

@@ -10,9 +10,10 @@ import typer
 from tallystick.cli.output import Answer, Json, Place, deliver
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
-from tallystick.ledger.denial import counts_that_fit, plural
+from tallystick.ledger.denial import counts_that_fit
 from tallystick.ledger.filters import WHAT_RHO_IS
 from tallystick.printing import percent_down
+from tallystick.wording import plural
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -155,7 +155,7 @@ def _write_plan(path: Path, asked: dict[str, Any], facts: dict[str, Any], loss: 
     try:
         path.write_text(json.dumps(plan, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
-        raise InvalidInput("--save", str(path), f"a file that can be written ({error.strerror})") from error
+        raise InvalidInput("save", str(path), f"a file that can be written ({error.strerror})") from error
 
 
 def _about(template: Template) -> dict[str, Any]:

@@ -95,11 +95,11 @@ def export(
     from tallystick.cards.registry import SCHEMA, registry_record, registry_text
 
     if to != "registry":
-        raise InvalidInput("--to", to, "registry")
+        raise InvalidInput("to", to, "registry")
     if out.suffix.lower() not in (".yaml", ".yml"):
-        raise InvalidInput("--out", str(out), "a file name that ends in .yaml")
+        raise InvalidInput("out", str(out), "a file name that ends in .yaml")
     if out.exists():
-        raise InvalidInput("--out", str(out), "a new file: this one is there already")
+        raise InvalidInput("out", str(out), "a new file: this one is there already")
     facts = read_card(file)[0].facts
     try:
         text, record = registry_text(facts), registry_record(facts)
@@ -108,7 +108,7 @@ def export(
     try:
         out.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
-        raise InvalidInput("--out", str(out), f"a file that can be written ({error.strerror})") from None
+        raise InvalidInput("out", str(out), f"a file that can be written ({error.strerror})") from None
 
     def say(console: Console) -> None:
         console.print(str(out), soft_wrap=True, markup=False)

@@ -32,7 +32,7 @@ def write(
 
     loss = read_loss(expression)
     if out.exists():
-        raise InvalidInput("--out", str(out), "a file that does not exist yet")
+        raise InvalidInput("out", str(out), "a file that does not exist yet")
     with working("proving"):
         proof = loss.certificate(delta=delta, epsilon=epsilon)
     proof.write(out)

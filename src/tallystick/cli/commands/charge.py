@@ -72,7 +72,7 @@ def add(
         known = book.accounts() if account is None else [book.open(account)]
         if len(known) != 1:
             names = ", ".join(each.name for each in known) or "none yet; tallystick account open NAME --budget EXPR"
-            raise InvalidInput("--account", account, f"one of: {names}")
+            raise InvalidInput("account", account, f"one of: {names}")
         payer = known[0]
         charge = payer.charge(loss, why=why, key=key, delta=delta, request=ELSEWHERE)
         stored = charge.stored()

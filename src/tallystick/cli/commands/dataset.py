@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,7 @@ from tallystick.ledger.budget import read_limit
 from tallystick.printing import given
 from tallystick.publish import datasets
 from tallystick.rounding import read_amount
-from tallystick.tables.sources import public_file
+from tallystick.tables.sources import PublicUse, public_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,68 +51,177 @@ Version = Annotated[
 ]
 
 
+Unit = Annotated[str, typer.Option("--unit", help="The column that says whom a row is about, or 'each-row'.")]
+TableName = Annotated[str | None, typer.Option("--table", help="Which table, where the source has several.")]
+MaxGroups = Annotated[int | None, typer.Option("--max-groups", help="Most groups one unit counts in.")]
+MaxRows = Annotated[
+    int | None, typer.Option("--max-rows-per-group", help="Rows of one unit count as at most this many in a group.")
+]
+Bounds = Annotated[Repeated, typer.Option("--bounds", metavar="COLUMN=LOW:HIGH", help="Public bounds.")]
+Types = Annotated[
+    Repeated, typer.Option("--type", metavar="COLUMN=TYPE", help="CSV: integer, number, text, boolean, date.")
+]
+About = Annotated[
+    Repeated, typer.Option("--about", metavar="FIELD=TEXT", help="For the card: window, bounds_from, limit_reason, ...")
+]
+LeastPrice = Annotated[
+    Repeated,
+    typer.Option("--least-price", metavar="rho=X,...", help="A plan's least price (default rho=0.0001, or 0.01)."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What ``dataset add`` and ``dataset update`` say about a table."""
+
+    source: str
+    table: str | None
+    unit: str | None
+    adjacency: str
+    max_groups: int | None
+    max_rows_per_group: int | None
+    bounds: Repeated
+    types: Repeated
+    about: Repeated
+    least_price: Repeated
+    keys: Repeated
+    key_delta: float | None
+    prices: Mapping[str, Repeated]
+    version: str | None
+
+    def opened(self) -> Table:
+        """The table with caps and bounds; its column names and types are read."""
+        limits = intervals("bounds", self.bounds)
+        kinds = pairs("types", self.types, "COLUMN=TYPE")
+        read = datasets.read_table(self.source, self.table, self.unit, self.adjacency, limits, kinds)
+        capped = read.per_unit(max_groups=self.max_groups, max_rows_per_group=self.max_rows_per_group)
+        return capped.bounds(**limits)
+
+    def dataset(self, table: Table, name: str, population: str, ledger: str | None, *, ask: bool) -> datasets.Dataset:
+        """The data set as it is to be registered; ``ask`` asks a person at the terminal what only they can say."""
+        listed = _key_lists(self.keys, table, ledger)
+        asking = _asking(table, listed, self.prices, key_delta=self.key_delta, version=self.version)
+        own = datasets.identified(table)
+        about = _decisions(self.about, ask=ask)
+        return datasets.Dataset(name, population, table.to_data(), about, asking, identity=own)
+
+    @property
+    def least(self) -> PrivacyLoss | None:
+        """The least price of a plan, if one is named."""
+        return _limit("least_price", self.least_price, self.adjacency)
+
+
 @app.command()
 def add(
     source: Annotated[str, typer.Argument(help="A .parquet, .csv or .duckdb file, or a postgresql:// URL.")],
     population: Annotated[str, typer.Option("--population", help="Whose data it is: the account that pays.")],
-    unit: Annotated[str, typer.Option("--unit", help="The column that says whom a row is about, or 'each-row'.")],
+    unit: Unit,
     limit: Annotated[
         Repeated, typer.Option("--limit", metavar="rho=X,...", help="A new population's limit: rho=0.5,delta=1e-6.")
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="What to call it (default: the file's name).")] = None,
-    table: Annotated[str | None, typer.Option("--table", help="Which table, where the source has several.")] = None,
-    max_groups: Annotated[int | None, typer.Option("--max-groups", help="Most groups one unit counts in.")] = None,
-    max_rows_per_group: Annotated[
-        int | None, typer.Option("--max-rows-per-group", help="Rows of one unit count as at most this many in a group.")
-    ] = None,
-    bounds: Annotated[Repeated, typer.Option("--bounds", metavar="COLUMN=LOW:HIGH", help="Public bounds.")] = None,
-    types: Annotated[
-        Repeated, typer.Option("--type", metavar="COLUMN=TYPE", help="CSV: integer, number, text, boolean, date.")
-    ] = None,
+    table: TableName = None,
+    max_groups: MaxGroups = None,
+    max_rows_per_group: MaxRows = None,
+    bounds: Bounds = None,
+    types: Types = None,
     person: Annotated[str | None, typer.Option("--person", help="What to call one unit, such as patient.")] = None,
-    about: Annotated[
-        Repeated,
-        typer.Option("--about", metavar="FIELD=TEXT", help="For the card: window, bounds_from, limit_reason, ..."),
-    ] = None,
-    least_price: Annotated[
-        Repeated,
-        typer.Option("--least-price", metavar="rho=X,...", help="A plan's least price (default rho=0.0001, or 0.01)."),
-    ] = None,
+    about: About = None,
+    least_price: LeastPrice = None,
     keys: Keys = None,
     key_delta: KeyDelta = None,
     per_query: PerQuery = None,
     most_per_query: MostPerQuery = None,
     version: Version = None,
     replace: Annotated[bool, typer.Option("--replace-one", help="Neighbours replace one unit's rows.")] = False,
-    update: Annotated[bool, typer.Option("--update", help="Change caps, bounds or place of a known data set.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="The same as 'dataset update'.")] = False,
     dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
     """Register a table: reads its column names and types once, stores them as public, opens the account."""
-    limits = intervals("--bounds", bounds)
-    kinds = pairs("--type", types, "COLUMN=TYPE")
     protected = None if unit == EACH_ROW else unit
     adjacency = "replace" if replace else "add_remove"
-    read = datasets.read_table(source, table, protected, adjacency, limits, kinds)
-    capped = read.per_unit(max_groups=max_groups, max_rows_per_group=max_rows_per_group).bounds(**limits)
-    called = name or (Path(source).stem if read.source.paths else read.name)
-    decisions = _decisions(about, ask=not (as_json or dry_run))
     prices = {"per_query": per_query, "most_per_query": most_per_query}
-    asking = _asking(capped, _key_lists(keys, capped, ledger), prices, key_delta=key_delta, version=version)
-    own = datasets.identified(capped)
-    dataset = datasets.Dataset(called, population, capped.to_data(), decisions, asking, identity=own)
+    said = Registration(
+        source, table, protected, adjacency, max_groups, max_rows_per_group, bounds, types, about, least_price,
+        keys, key_delta, prices, version,
+    )  # fmt: skip
+    read = said.opened()
+    called = name or (Path(source).stem if read.source.paths else read.name)
+    dataset = said.dataset(read, called, population, ledger, ask=not (as_json or dry_run))
     word = person or ("row" if unit == EACH_ROW else unit.removesuffix("_id") or unit)
-    budget, least = _limit("--limit", limit, adjacency), _limit("--least-price", least_price, adjacency)
+    budget = _limit("limit", limit, adjacency)
     if dry_run:
         facts = datasets.rehearse(dataset, budget, word, ledger, update=update)
     else:
-        dataset, facts = datasets.open_and_register(dataset, budget, least, word, ledger, update=update)
-    result = {"name": called, **_facts(dataset), "account": facts, "dry_run": dry_run}
-    shown_source = source if read.source.paths else read.source.place
-    asked = {"ledger": place_of(ledger), "source": shown_source, "population": population}
-    answer = Answer("dataset.add", asked, result, lambda out: _say(out, dataset, facts, dry_run=dry_run, update=update))
-    deliver(answer, as_json=as_json)
+        dataset, facts = datasets.open_and_register(dataset, budget, said.least, word, ledger, update=update)
+    asked = {"ledger": place_of(ledger), "source": _shown(read, source), "population": population}
+    _deliver("dataset.add", asked, dataset, facts, dry_run=dry_run, update=update, as_json=as_json)
+
+
+@app.command("update")
+def update_(
+    name: Name,
+    source: Annotated[str | None, typer.Option("--source", help="Where the data is now, if it moved.")] = None,
+    table: TableName = None,
+    max_groups: MaxGroups = None,
+    max_rows_per_group: MaxRows = None,
+    bounds: Bounds = None,
+    types: Types = None,
+    about: About = None,
+    least_price: LeastPrice = None,
+    keys: Keys = None,
+    key_delta: KeyDelta = None,
+    per_query: PerQuery = None,
+    most_per_query: MostPerQuery = None,
+    version: Version = None,
+    dry_run: DryRun = False,
+    ledger: Place = None,
+    as_json: Json = False,
+) -> None:
+    """Change what is registered about a data set: caps, bounds, types, prices, place. The rest stays."""
+    with opened(ledger) as book:
+        known = datasets.find(name, book)
+    now = known.opened()
+    place = str(now.source.place) if source is None else source
+    named = table or (None if now.source.one_table else now.name)
+    prices = {"per_query": per_query, "most_per_query": most_per_query}
+    said = Registration(
+        place, named, known.table["unit"], known.table["adjacency"], max_groups, max_rows_per_group, bounds, types,
+        about, least_price, keys, key_delta, prices, version,
+    )  # fmt: skip
+    read = said.opened()
+    dataset = said.dataset(read, name, known.population, ledger, ask=False)
+    if dry_run:
+        facts = datasets.rehearse(dataset, None, "", ledger, update=True)
+    else:
+        dataset, facts = datasets.open_and_register(dataset, None, said.least, "", ledger, update=True)
+    asked = {"ledger": place_of(ledger), "name": name, "source": _shown(read, place)}
+    _deliver("dataset.update", asked, dataset, facts, dry_run=dry_run, update=True, as_json=as_json)
+
+
+def _shown(table: Table, source: str) -> Any:
+    """The place of a source; that of a server without its password."""
+    return source if table.source.paths else table.source.place
+
+
+def _deliver(
+    command: str,
+    asked: dict[str, Any],
+    dataset: datasets.Dataset,
+    account: dict[str, Any],
+    *,
+    dry_run: bool,
+    update: bool,
+    as_json: bool,
+) -> None:
+    result = {"name": dataset.name, **_facts(dataset), "account": account, "dry_run": dry_run}
+
+    def say(out: Console) -> None:
+        _say(out, dataset, account, dry_run=dry_run, update=update)
+
+    deliver(Answer(command, asked, result, say), as_json=as_json)
 
 
 def _limit(option: str, given: Repeated, adjacency: str) -> PrivacyLoss | None:
@@ -122,10 +232,10 @@ def _key_lists(keys: Repeated, table: Table, ledger: str | None) -> dict[str, li
     """The public groups of each column, from files that this ledger has not registered."""
     from tallystick.tables.keyset import read_keys
 
-    works = "a list of groups that everybody may know, or --key-delta 1e-8, which finds them in the data"
+    works = PublicUse("a list of groups that everybody may know, or --key-delta 1e-8, which finds them in the data")
     listed = {}
     with opened_if_there(ledger) or nullcontext() as book:
-        for column, path in pairs("--keys", keys, "COLUMN=FILE").items():
+        for column, path in pairs("keys", keys, "COLUMN=FILE").items():
             file = public_file(path, works, table.source, book)
             listed[column] = [value for (value,) in read_keys(file, [column], table.schema)]
     return listed
@@ -135,9 +245,9 @@ def _asking(
     table: Table, listed: Mapping[str, list[Any]], prices: Mapping[str, Repeated], **others: Any
 ) -> dict[str, Any]:
     """What is registered for statements in SQL."""
-    from tallystick.publish.sql import registered
+    from tallystick.publish.catalogue import registered
 
-    named = {name: _price(f"--{name.replace('_', '-')}", text) for name, text in prices.items()}
+    named = {name: _price(name, text) for name, text in prices.items()}
     return registered(
         table, keys=listed, per_query=named["per_query"], most_per_query=named["most_per_query"], **others
     )
@@ -159,10 +269,10 @@ def _decisions(given: Repeated, *, ask: bool) -> dict[str, str]:
     for line in given or ():  # commas belong to the text here
         name, equals, text = line.partition("=")
         if not equals or not text.strip():
-            raise InvalidInput("--about", line, f"FIELD=TEXT with FIELD one of {', '.join(FIELDS)}")
+            raise InvalidInput("about", line, f"FIELD=TEXT with FIELD one of {', '.join(FIELDS)}")
         check_answers({name.strip(): text.strip()}, option="--about")
         if decisions.setdefault(name.strip(), text.strip()) != text.strip():
-            raise InvalidInput("--about", f"{name.strip()} twice", "one text for each field")
+            raise InvalidInput("about", f"{name.strip()} twice", "one text for each field")
     if ask and sys.stdin.isatty() and sys.stdout.isatty():
         for name, question in FIELDS.items():
             if name not in decisions:

@@ -118,7 +118,7 @@ def drawn_into(folder: Path, name: str, draw: Callable[[], Figure]) -> Path | No
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInput("--out", str(folder), f"a folder that can be written ({error.strerror})") from error
+        raise InvalidInput("out", str(folder), f"a folder that can be written ({error.strerror})") from error
     return save(figure, folder / name)
 
 
@@ -135,7 +135,7 @@ def _prepare(folder: Path) -> None:
         (folder / "regions.csv").write_text("region,sex\n" + groups, encoding="ascii")
         start_again(folder / "demo-ledger.db")
     except OSError as error:
-        raise InvalidInput("--out", str(folder), f"a folder that can be written ({error.strerror})") from error
+        raise InvalidInput("out", str(folder), f"a folder that can be written ({error.strerror})") from error
 
 
 def start_again(ledger: Path) -> None:

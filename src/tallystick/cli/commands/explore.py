@@ -20,14 +20,14 @@ def explore(
     from tallystick.cli.explorer import page
 
     if out.suffix.lower() not in (".html", ".htm"):
-        raise InvalidInput("--out", str(out), "a file that ends in .html")
+        raise InvalidInput("out", str(out), "a file that ends in .html")
     text = page()
     if out.exists() and "<title>What epsilon means: tallystick's explorer</title>" not in _opening(out):
-        raise InvalidInput("--out", str(out), "a new file, or an earlier explorer")
+        raise InvalidInput("out", str(out), "a new file, or an earlier explorer")
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidInput("--out", str(out), f"a file that can be written ({error.strerror})") from error
+        raise InvalidInput("out", str(out), f"a file that can be written ({error.strerror})") from error
     opened = show and _open(out)
     facts = {"file": str(out), "bytes": len(text.encode()), "opened": opened}
     deliver(
@@ -51,7 +51,7 @@ def _opening(path: Path) -> str:
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.read(2000)
     except OSError as error:
-        raise InvalidInput("--out", str(path), f"a file that can be written ({error.strerror})") from error
+        raise InvalidInput("out", str(path), f"a file that can be written ({error.strerror})") from error
 
 
 def _open(path: Path) -> bool:

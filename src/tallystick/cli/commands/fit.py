@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli import question as ask
-from tallystick.cli.commands.publish import done, interruptible, say_done
+from tallystick.cli.outcomes import perform, say_done
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
-from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.printing import escaped, nearest
-from tallystick.publish import datasets, jobs
+from tallystick.publish import datasets
+from tallystick.publish.request import Cost, Request
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
     from tallystick.tables.table import Table
 
@@ -62,22 +61,14 @@ def linear(
     as_json: Json = False,
 ) -> None:
     """Least squares from noisy sums of products, capped per person. The same key again: the same model, free."""
-    from tallystick.publish.models import LinearModel, linear_regression
+    from tallystick.publish.kinds.linear import LinearFit
 
-    _check(out, card)
-    prices = {"rho": rho, "epsilon": epsilon, "delta": delta, "pure": pure or None}
-    budget = {name: value for name, value in prices.items() if value is not None}
-    if rho is None and epsilon is None:
-        raise InvalidInput("--rho", None, "a price: --rho, or --epsilon (with --delta, or --pure)")
-    names = ask.listed(features)
+    names, cost = ask.listed(features), Cost(rho, epsilon, delta, pure=pure)
     with opened(ledger) as book, working("fitting") as tell:
-        registered, account, table = _table(dataset, book, where)
-        _known(table, target, names)
-        regression = linear_regression(table, target=target, features=names, bounds=ask.intervals("--bounds", bounds))
-        plan = regression.plan(**budget).plan
-        job = jobs.Job(plan, account, registered, why, key, out, card, lambda made: LinearModel(regression, made))
-        facts = done(job, tell, dry_run=dry_run)
-    asked = {"dataset": dataset, "target": target, "features": names, "why": why, "dry_run": dry_run, **budget}
+        limits, conditions = ask.intervals("bounds", bounds), _conditions(dataset, book, where)
+        what = LinearFit(dataset, target, tuple(names), limits, conditions)
+        facts = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
+    asked = {"dataset": dataset, "target": target, "features": names, "why": why, "dry_run": dry_run, **cost.words}
     _deliver("fit.linear", {"ledger": place_of(ledger), **asked}, facts, _line, as_json=as_json)
 
 
@@ -106,46 +97,40 @@ def logistic(
     as_json: Json = False,
 ) -> None:
     """Logistic regression; rows are read after the charge, capped per person. The same key again: the same model."""
-    from tallystick.publish import rows
+    from tallystick.publish.kinds.logistic import LogisticFit
 
-    _check(out, card)
-    names = ask.listed(features)
+    names, cost = ask.listed(features), Cost(epsilon=epsilon, delta=delta, pure=pure)
     with opened(ledger) as book, working("fitting") as tell:
-        registered, account, table = _table(dataset, book, where)
-        _known(table, target, names)
-        typed = [ask.typed("--labels", label, table.schema.type_of(target)) for label in ask.listed(labels)]
-        classification = rows.logistic_regression(
-            table, target=target, features=names, labels=typed, epsilon=epsilon, delta=delta,
-            bounds=ask.intervals("--bounds", bounds), solver=solver,
-        )  # fmt: skip
-        fit = rows.ready(classification, account, registered.name, pure=pure)
-        job = rows.RowsJob(fit, registered.about, why, key, out, card)
-        facts = interruptible(lambda: rows.dry(job) if dry_run else rows.release(job, tell))
+        table = _table(dataset, book)
+        datasets.check_column("target", target, table)
+        typed = [ask.typed("labels", label, table.schema.type_of(target)) for label in ask.listed(labels)]
+        limits, conditions = ask.intervals("bounds", bounds), _conditions(dataset, book, where)
+        what = LogisticFit(dataset, target, tuple(names), limits, conditions, tuple(typed), solver)
+        facts = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
     question = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
     about = {"ledger": place_of(ledger), **question, "delta": delta, "pure": pure, "why": why, "dry_run": dry_run}
     _deliver("fit.logistic", about, facts, _scores, as_json=as_json)
 
 
-def _check(out: Path | None, card: Path | None) -> None:
-    if out is not None and out.suffix.lower() != ".json":
-        raise InvalidInput("--out", str(out), "a file name that ends in .json")
-    jobs.check_targets(out, card)
+def _table(dataset: str, book: Ledger) -> Table:
+    """The registered table, whose columns conditions and labels are read by."""
+    return datasets.find(dataset, book).opened()
 
 
-def _known(table: Table, target: str, features: list[str]) -> None:
-    ask.known("--target", target, table)
-    for name in features:
-        ask.known("--features", name, table)
+def _conditions(dataset: str, book: Ledger, where: list[str] | None) -> tuple[Any, ...]:
+    """The conditions of --where as plain data."""
+    return tuple(ask.where(condition, _table(dataset, book)).to_data() for condition in where or ())
 
 
-def _table(dataset: str, book: Ledger, where: list[str] | None) -> tuple[datasets.Dataset, Account, Table]:
-    """The registered data set, who pays for it, and its table with the conditions of --where."""
-    registered = datasets.find(dataset, book)
-    account = book.open(registered.population)
-    table = registered.opened(account)
-    for condition in where or ():
-        table = table.filter(ask.where(condition, table))
-    return registered, account, table
+def _fit(
+    request: Request, book: Ledger, out: Path | None, card: Path | None, tell: Callable[[str], None], *, dry_run: bool
+) -> dict[str, Any]:
+    """Run the request of a fit; a model is written as JSON."""
+    from tallystick.publish.export import MODELS, Files
+
+    files = Files(out, card, MODELS)
+    files.check_in(book)
+    return perform(request, book, files, tell, dry_run=dry_run)
 
 
 def _deliver(

@@ -60,7 +60,7 @@ def _account(folder: Path) -> Account:
         for ending in ("", "-wal", "-shm"):
             (folder / f"learn-ledger.db{ending}").unlink(missing_ok=True)
     except OSError as error:
-        raise InvalidInput("--out", str(folder), f"a folder that can be written ({error.strerror})") from error
+        raise InvalidInput("out", str(folder), f"a folder that can be written ({error.strerror})") from error
     budget = ts.approx_dp(epsilon=2, delta=1e-4, unit="digit")
     return ts.Ledger(folder / "learn-ledger.db", first_use="the demo starts again").open("museum", budget=budget)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
+from tallystick.cli.wording import in_shell, running_command
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.first_write import HOW, check_arguments
@@ -34,9 +35,9 @@ FirstWhy = Annotated[str | None, typer.Option("--why", help="The reason for --fi
 def _reason(first_use: bool, why: str | None) -> str | None:
     """Return the reason of a first use, or None; raise if only one of the two options was given."""
     if first_use and why is None:
-        raise InvalidInput("--first-use", "no --why", "--first-use --why TEXT: the reason is kept in the record")
+        raise InvalidInput("first_use", "no --why", "--first-use --why TEXT: the reason is kept in the record")
     if why is not None and not first_use:
-        raise InvalidInput("--why", why, "--why beside --first-use; --expect-head needs no reason")
+        raise InvalidInput("why", why, "--why beside --first-use; --expect-head needs no reason")
     return why
 
 
@@ -111,7 +112,7 @@ def accept(
     """Allow this host to write to a ledger that it has not seen before."""
     reason = _reason(first_use, why)
     if expect_head is None and reason is None:
-        raise InvalidInput("--expect-head", None, "--expect-head HASH, or --first-use --why TEXT if no head is known")
+        raise InvalidInput("expect_head", None, "--expect-head HASH, or --first-use --why TEXT if no head is known")
     check_arguments(expect_head, reason)
     head_now, reason_now = (None, None) if dry_run else (expect_head, reason)
     with opened(ledger, expect_head=head_now, first_use=reason_now) as book:
@@ -141,7 +142,7 @@ def verify(
         try:
             receipts.append(Receipt.from_json(path.read_text()))
         except OSError as error:
-            raise InvalidInput("--receipt", str(path), f"a file that can be read ({error.strerror})") from None
+            raise InvalidInput("receipt", str(path), f"a file that can be read ({error.strerror})") from None
     with opened(ledger) as book, working("verifying"):
         report = book.verify(receipts=receipts).require()
         underpriced = book.underpriced()
@@ -186,7 +187,7 @@ def export(
                 for line in book.export():
                     file.write(line + "\n")
         except OSError as error:
-            raise InvalidInput("--out", str(out), f"a file that can be written ({error.strerror})") from None
+            raise InvalidInput("out", str(out), f"a file that can be written ({error.strerror})") from None
 
 
 def _private(path: str, flags: int) -> int:
@@ -226,6 +227,8 @@ def import_(
         out.print(f"ledger {facts['ledger']}: {newest.seq} entries, head {newest.hash}", soft_wrap=True)
         if not facts["seen"]:
             out.print("This host has not seen this ledger before: you can read it.", soft_wrap=True)
-            out.print(f"Before the first write:\n{HOW}", soft_wrap=True, markup=False)
+            out.print("Before the first write:", soft_wrap=True)
+            for remedy in HOW:
+                out.print(in_shell(remedy, running_command()), soft_wrap=True, markup=False)
 
     deliver(Answer("ledger.import", {"file": str(file), "ledger": place}, facts, say), as_json=as_json)

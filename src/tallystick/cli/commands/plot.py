@@ -56,7 +56,7 @@ def plot(
         deliver(Answer("plot", asked_for, told, lambda console: console.print(line, markup=False)), as_json=as_json)
         return
     loss = read_loss(expression)
-    check.probability("--delta", delta)
+    check.probability("delta", delta)
     with working("drawing"):
         written = save(_figure(loss, kind, delta), out)
     facts = {"file": str(written), "kind": kind.value}
@@ -78,7 +78,7 @@ def _figure(loss: PrivacyLoss, kind: Picture, delta: float) -> Figure:
     if kind is Picture.positions:
         iteration = iteration_of(loss)
         if iteration is None:
-            raise InvalidInput("--kind", kind.value, "a loss that last_iterate(...) made, with its batches")
+            raise InvalidInput("kind", kind.value, "a loss that last_iterate(...) made, with its batches")
         epsilons = [float(each.epsilon(delta=delta)) for each in iteration.positions()]
         every = float(iteration.every(iteration.passes).epsilon(delta=delta))
         return plots.positions(epsilons, every=every, delta=delta)

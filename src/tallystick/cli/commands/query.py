@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tallystick.cli import question as ask
-from tallystick.cli.commands.publish import done, say_release
+from tallystick.cli.outcomes import perform, say_release
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
 from tallystick.ledger.book import opened, place_of
-from tallystick.publish import datasets, jobs
+from tallystick.publish import datasets
+from tallystick.publish.request import Request
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,19 +42,22 @@ def query(
     as_json: Json = False,
 ) -> None:
     """Ask a data set once: what 'publish plan' and 'publish run' do, in one step. Without --key it is a new release."""
+    from tallystick.publish.export import Files
+    from tallystick.publish.kinds.question import Question
     from tallystick.tables.sql.written import statement_of
 
     budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error, "pure": pure or None}
     caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to}
-    question = ask.Question(measures, by, keys, private_keys, where, budget | caps, derive, join)
-    jobs.check_targets(out, card, keys)
+    question = ask.TableOptions(measures, by, keys, private_keys, where, budget | caps, derive, join)
+    files = Files(out, card)
+    files.check(keys)
     with opened(ledger) as book, working("asking") as tell:
         registered = datasets.find(dataset, book)
-        payer = datasets.payer(registered, book, account)
-        plan = question.plan(registered.opened(payer))
-        moved = jobs.moved(plan, source)
-        job = jobs.Job(moved, payer, registered, why, key, out, card, anew=True)
-        facts = {**done(job, tell, dry_run=dry_run), "sql": statement_of(plan.query, dataset)}
+        (plan,) = question.plans(registered.opened(datasets.payer(registered, book, account)))
+        files.check_in(book, source)
+        what = Question.of(dataset, plan, account=account, source=source, is_new=True)
+        facts = perform(Request(what, key=key, why=why), book, files, tell, dry_run=dry_run)
+        facts["sql"] = statement_of(plan.query, dataset)
     about = {"ledger": place_of(ledger), "dataset": dataset, "why": why, "dry_run": dry_run, **question.to_data()}
     deliver(Answer("query", about, facts, lambda console: _say(console, facts)), as_json=as_json)
 

@@ -41,16 +41,15 @@ def rehearse(
 ) -> None:
     """Error from noise, caps and clamping side by side, for several caps. Charges nothing, takes no registered data."""
     from tallystick.publish import rehearse as room
-    from tallystick.publish.jobs import read_saved
-    from tallystick.tables.plan import Plan
+    from tallystick.publish.export import read_plan
     from tallystick.tables.sources import unpaid_file
 
-    asked, tried = Plan.from_json(read_saved(plan)[1]), _caps(caps)
+    asked, tried = read_plan(plan), _caps(caps)
     if (rows is None) != synthetic:
-        raise InvalidInput("--rows", rows and str(rows), "either --rows FILE or --synthetic")
+        raise InvalidInput("rows", rows and str(rows), "either --rows FILE or --synthetic")
     with working("rehearsing"):
         shape = {"units": units, "rows_per_unit": rows_per_unit, "groups_per_unit": groups_per_unit}
-        used: Any = room.made_up_rows(asked, **shape) if rows is None else unpaid_file(rows, "--rows", place=place)  # type: ignore[arg-type]
+        used: Any = room.made_up_rows(asked, **shape) if rows is None else unpaid_file(rows, "rows", place=place)  # type: ignore[arg-type]
         found = room.rehearse(asked, used, caps=tried, public=public)
     facts = {**found.to_data(), "charged": False, "plot": None if plot is None else str(plot)}
     if plot is not None:
@@ -79,5 +78,5 @@ def _caps(given: list[str] | None) -> list[tuple[int, int]] | None:
     except ValueError:
         pairs = []
     if not pairs:
-        raise InvalidInput("--caps", ",".join(given), "GROUPSxROWS with commas, such as 1x1,2x5")
+        raise InvalidInput("caps", ",".join(given), "GROUPSxROWS with commas, such as 1x1,2x5")
     return pairs

@@ -14,8 +14,6 @@ import typer
 from tallystick.cli.output import Answer, Json, console, deliver
 from tallystick.printing import up
 from tallystick.publish import single
-from tallystick.publish.columns import PAID_FOR
-from tallystick.tables.sources import unpaid_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,17 +40,8 @@ def release(
     as_json: Json = False,
 ) -> None:
     """Release one number, or a column's count, mean or quantile, with exactly sampled noise."""
-    if file is not None and file.exists():
-        unpaid_file(file, "--file", PAID_FOR).close()
     source = single.DataOptions(file, column, equals, lower, upper)
-    if what == single.COUNT:
-        plan = single.count(source, epsilon, confidence)
-    elif what == single.MEAN:
-        plan = single.mean(source, epsilon, confidence)
-    elif what == single.QUANTILE:
-        plan = single.quantile(source, epsilon, alpha, confidence)
-    else:
-        plan = single.number(what, epsilon, sensitivity, confidence)
+    plan = single.propose(what, source, epsilon, sensitivity=sensitivity, alpha=alpha, confidence=confidence)
     asked = {"what": what, "epsilon": epsilon, "column": column, "confidence": confidence, "dry_run": dry_run}
     price = float(plan.privacy.epsilon(delta=0.0))
     facts: dict[str, Any] = {"epsilon": price, "adjacency": str(plan.privacy.adjacency), "error": plan.width}

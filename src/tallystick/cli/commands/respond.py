@@ -71,7 +71,7 @@ def _mechanism(
         except ValueError:
             raise InvalidInput("answers", "text that is not a number", "numbers, with --lower and --upper") from None
         return response.laplace(epsilon=epsilon, bounds=(lower, upper)), numbers
-    raise InvalidInput("--choices", choices, "either --choices, or both --lower and --upper")
+    raise InvalidInput("choices", choices, "either --choices, or both --lower and --upper")
 
 
 def _estimate(

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli import question as ask
-from tallystick.cli.commands.publish import interruptible, say_done
+from tallystick.cli.outcomes import facts_of, interruptible, say_done
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import Refused
 from tallystick.ledger.book import opened, place_of
 from tallystick.printing import visible
-from tallystick.publish import datasets, jobs
+from tallystick.publish.request import Cost, Request, answer, rehearse
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from tallystick.tables.table import Table
 
 Ranges = Annotated[
     list[str] | None,
@@ -58,64 +56,46 @@ def suggest(
     as_json: Json = False,
 ) -> None:
     """Caps and bounds from private quantiles: every unit has one row, so no caps are needed to ask. It is charged."""
-    from tallystick.publish.suggest import command, lines, registered_as, suggest_caps
+    from tallystick.publish.kinds.caps import Caps
+    from tallystick.publish.suggest import apply as register
 
-    named = {"rho": rho, "epsilon": epsilon, "delta": delta, "pure": pure or None}
-    price = {word: value for word, value in named.items() if value is not None}
-    limits = ask.intervals("--range", ranges)
-    columns = ask.listed(by)
+    limits, columns = ask.intervals("ranges", ranges), ask.listed(by)
+    cost = Cost(rho, epsilon, delta, pure=pure)
+    request = Request(Caps(name, tuple(columns), limits, within, beyond), cost, key, why)
     with opened(ledger) as book, working("suggesting") as tell:
-        dataset = datasets.find(name, book)
-        account = book.open(dataset.population)
-        table = _typed(dataset.opened(account), limits, columns)
-        asked = suggest_caps(table, by=columns, ranges=limits, within=within, beyond=beyond, **price)
-        job = jobs.Job(asked.plan, account, dataset, why, key, None, None)
         if dry_run:
-            facts, found = jobs.dry(job), None
+            facts = facts_of(rehearse(request, book))
         else:
-            found = interruptible(lambda: asked.release(why=why, key=job.name, dataset=name, progress=tell))
-            receipt = found.release.receipt
-            assert receipt is not None
-            applied = apply and (anyway or not found.says_nothing)
-            if applied:
-                datasets.register(registered_as(found, dataset, anyway=anyway), account, update=True)
-            paid = jobs.paid_facts(account, receipt, asked.plan.privacy, fresh=found.release.fresh)
-            facts = {"dry_run": False, "key": job.name, "applied": applied, **paid, **found.to_data()}
-
-    def say(console: Console) -> None:
-        def say_found() -> None:
-            assert found is not None
-            for line in lines(found):
-                console.print(line, soft_wrap=True, markup=False)
-
-        say_done(console, facts, say_found, same="same key, same suggestion")
-        if found is not None:
-            more = " --anyway" if found.says_nothing else ""
-            console.print(_next(name, command(found), facts["applied"], more), soft_wrap=True, markup=False)
-
-    about = {"ledger": place_of(ledger), "name": name, "why": why, "by": columns, "ranges": limits, **price}
-    deliver(Answer("dataset.suggest", about, facts, say), as_json=as_json)
-    if apply and found is not None and not facts["applied"]:  # what was paid for is shown, and then it is refused
-        print(visible(f"not applied: {found.says_nothing}"), file=sys.stderr)
+            made = interruptible(lambda: answer(request, book, progress=tell))
+            applied = apply and register(made.made, name, book, anyway=anyway)
+            facts = {**facts_of(made.outcome), "applied": applied}
+    about = {"ledger": place_of(ledger), "name": name, "why": why, "by": columns, "ranges": limits, **cost.words}
+    deliver(Answer("dataset.suggest", about, facts, lambda console: _say(console, name, facts)), as_json=as_json)
+    if apply and not dry_run and not facts["applied"]:  # what was paid for is shown, and then it is refused
+        print(visible(f"not applied: {facts['says_nothing']}"), file=sys.stderr)
         raise typer.Exit(Refused.exit_code)
 
 
-def _next(name: str, options: str, applied: bool, more: str) -> str:
-    if applied:
+def _say(console: Console, name: str, facts: dict[str, Any]) -> None:
+    def say_lines() -> None:
+        for line in facts["notes"]:
+            console.print(line, soft_wrap=True, markup=False)
+
+    say_done(console, facts, say_lines, same="same key, same suggestion")
+    if not facts["dry_run"]:
+        console.print(_next(name, facts), soft_wrap=True, markup=False)
+
+
+def _next(name: str, facts: dict[str, Any]) -> str:
+    options = _options(facts)
+    if facts["applied"]:
         return f"{name} is registered with {options}"
+    more = " --anyway" if facts["says_nothing"] else ""
     return f"not registered yet: the same command with --apply{more}, which costs nothing more, or your own: {options}"
 
 
-def _typed(table: Table, limits: dict[str, Any], by: list[str]) -> Table:
-    """A CSV column is text until somebody says otherwise; say how, in the words of the shell."""
-    for column in by:
-        ask.known("--by", column, table)
-    for column in limits:
-        ask.known("--range", column, table)
-        kind = table.schema.type_of(column)
-        if kind not in ("integer", "number"):
-            raise InvalidInput(
-                "--range", column, f"a numeric column ({column} is {kind}; a CSV column: 'dataset add ... --update "
-                f"--type {column}=number')",
-            )  # fmt: skip
-    return table
+def _options(facts: dict[str, Any]) -> str:
+    """The options of 'dataset add --update' that say the same."""
+    caps = [f"--{cap.replace('_', '-')} {found['value']}" for cap, found in facts["caps"].items()]
+    ends = {column: found["value"] for column, found in facts["bounds"].items()}
+    return " ".join([*caps, *(f"--bounds {column}={low:g}:{high:g}" for column, (low, high) in ends.items())])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused
+from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, OtherReason, Refused, Remedy
 from tallystick.ledger.chain import digest
 from tallystick.printing import html_text, json_text, visible
 from tallystick.tables.denial import with_plans
@@ -31,6 +32,7 @@ from tallystick.tables.table import Table
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
+    from tallystick.tables.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -111,13 +113,22 @@ class Answered(Columns):
             return f"charged {self.paid} (charge {receipt.charge}); left {self.left}"
         return f"asked before: charge {receipt.charge} answered it and nothing was charged now; left {self.left}"
 
-    def to_json(self) -> str:
-        """Rows, notes, what the caps left out, plan hash and receipt as JSON text."""
+    def to_data(self) -> dict[str, Any]:
+        """Rows, notes, what the caps left out, plan hash and receipt as JSON data."""
         receipt = None if self.release.receipt is None else json.loads(self.release.receipt.to_json())
         removed = [each.to_data() for each in self.removed()]
-        told = {"notes": list(self.notes), "removed": removed}
-        content = {"plan": self.release.plan.hash, "rows": self.plain_rows(), **told, "receipt": receipt}
-        return json_text(json.dumps({"format": "tallystick/sql/1", **content}, indent=1))
+        content = {"plan": self.release.plan.hash, "rows": self.plain_rows()}
+        return {
+            "format": "tallystick/sql/1",
+            **content,
+            "notes": list(self.notes),
+            "removed": removed,
+            "receipt": receipt,
+        }
+
+    def to_json(self) -> str:
+        """Rows, notes, what the caps left out, plan hash and receipt as JSON text."""
+        return json_text(json.dumps(self.to_data(), indent=1))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -223,38 +234,69 @@ def answered(
     """
     if account is None:
         raise Refused("no account pays for this statement: ts.Private(source, account=...)")
-    why, key = reason_of(statement, why), statement.options.given.get("key", key)
-    known = statement.released.known
-    form = form_of(statement) if key is None else None
-    automatic = None if form is None else key_of(statement, form)
-    plan = statement.plan if form is None else form.plan
+    asked, why = asked_as(statement, key), reason_of(statement, why)
     statement.released.rehearse()
     try:
-        with warnings.catch_warnings():
-            if automatic is not None:  # whoever asks the same has a reason of their own
-                warnings.filterwarnings("ignore", "charge .* was made with the reason")
+        with quiet_reasons(asked):
             made = release(
-                plan, plan.account or account, why=why, key=key or automatic, dataset=known.dataset, progress=progress,
-                names=names_of(statement, form),
+                asked.plan, asked.plan.account or account, why=why, key=asked.key, progress=progress,
+                dataset=statement.released.known.dataset, names=asked.names,
             )  # fmt: skip
     except IdempotencyConflict as problem:
-        if automatic is None:
+        if asked.form is None:
             raise
         raise IdempotencyConflict(
-            f"this statement was asked before and has no answer ({problem}); to pay and try again give it a key of its "
-            "own, OPTIONS(key='again') or key="
+            f"this statement was asked before and has no answer ({problem}); to pay and try again, give it another key",
+            remedies=[Remedy("set_argument", argument="key", value="again")],
         ) from None
     except BudgetExceeded as problem:
-        raise with_plans(statement.plan, problem) from None  # in the statement's own words and order
+        raise denial_of(statement, problem, asked.plan.account or account) from None
     assert made.receipt is not None
-    return Answered(statement, made, str(account.paid(made.receipt)), account.remaining.text(upward=False), form)
+    paid, left = str(account.paid(made.receipt)), account.remaining.text(upward=False)
+    return Answered(statement, made, paid, left, asked.form)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedAs:
+    """The plan and key that a statement is paid under; ``form`` is set if the key is automatic."""
+
+    plan: Plan
+    key: str | None
+    form: OneForm | None
+    names: Names
+
+
+def asked_as(statement: Statement, key: str | None) -> AskedAs:
+    """Return the statement under the key that it or its caller names, or in one form under an automatic key."""
+    named = statement.options.given.get("key", key)
+    form = form_of(statement) if named is None else None
+    if form is None:
+        return AskedAs(statement.plan, named, None, names_of(statement, None))
+    return AskedAs(form.plan, key_of(statement, form), form, names_of(statement, form))
+
+
+@contextmanager
+def quiet_reasons(asked: AskedAs) -> Iterator[None]:
+    """Under an automatic key, accept that an earlier caller of the same question had a reason of their own."""
+    with warnings.catch_warnings():
+        if asked.form is not None:
+            warnings.simplefilter("ignore", OtherReason)
+        yield
+
+
+def denial_of(statement: Statement, problem: BudgetExceeded, account: Account) -> BudgetExceeded:
+    """Return a denial with smaller plans, in the statement's own words and order."""
+    denial = with_plans(statement.plan, problem, account, statement.released.known.dataset)
+    denial.interface = "sql"
+    return denial
 
 
 def reason_of(statement: Statement, why: str | None) -> str:
     """Why it is asked: the statement's own word, or the one beside it."""
     said = statement.options.given.get("why", why)
     if said is None:
-        raise InvalidInput("why", None, 'the reason, which is kept in the record: why="...", in the shell --why "..."')
+        remedies = [Remedy("set_argument", argument="why", value="...")]
+        raise InvalidInput("why", None, "the reason, which is kept in the record", remedies=remedies)
     return str(said)
 
 

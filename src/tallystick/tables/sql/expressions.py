@@ -52,14 +52,15 @@ class RowReader:
     def _misfit(self, problem: InvalidInput, node: exp.Expr) -> InvalidInput:
         """What does not fit a function, in words of SQL."""
         if not problem.argument.startswith("arguments of "):
-            return self.text.wrong(f"{problem.argument} {problem.value}", node, problem.allowed)
+            wrong = f"{problem.argument} {problem.value}"
+            return self.text.wrong(wrong, node, problem.allowed, code=problem.code, remedies=problem.remedies)
         name = problem.argument.removeprefix("arguments of ")
         word, allowed = _SIGNS.get(name, name.upper()), str(problem.allowed)
-        if "fit each other" in allowed:
+        if problem.code == "types_differ":
             allowed = "values of one type: a text in single quotes, a number without, DATE '2026-02-28', or CAST"
         several = isinstance(problem.value, list | tuple)
-        given = ", ".join(map(str, problem.value)) if several else problem.value  # type: ignore[call-overload]
-        return self.text.wrong(f"{word} of {given}", node, allowed)
+        given = ", ".join(map(str, problem.value)) if several else problem.value
+        return self.text.wrong(f"{word} of {given}", node, allowed, code=problem.code)
 
     def _read(self, node: exp.Expr) -> Expression:
         reader = _READERS.get(type(node))

@@ -14,7 +14,7 @@ from typing import Any
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput, TallystickError
+from tallystick.errors import InvalidInput, Remedy, TallystickError
 from tallystick.printing import one_of
 from tallystick.rounding import read_amount
 from tallystick.tables.budget import AMOUNTS
@@ -85,8 +85,7 @@ def cut(text: Text) -> tuple[list[Token], Options]:
 def _no_select(text: Text, first: str, at: int) -> TallystickError:
     """Return the error for text that is not a SELECT: refused if it is another statement of SQL, else a usage error."""
     if first in SHOWING:
-        listed = "'tallystick dataset list', or 'tallystick dataset show NAME' for columns, caps and groups"
-        return text.refused(f"the statement {first}", at, listed)
+        return text.refused(f"the statement {first}", at, "", remedies=[Remedy("show_datasets")])
     if first in CHANGING:  # DELETE is near SELECT in its letters alone
         return text.refused(f"the statement {first}", at, "a SELECT statement", why="nothing is changed here")
     if first in OTHER_STATEMENTS:
@@ -235,7 +234,7 @@ def _amount(text: Text, name: str, tokens: list[Token]) -> Any:
     try:
         return read_amount(name, said)
     except InvalidInput as problem:
-        raise text.wrong(said, tokens[0].start, problem.allowed) from None
+        raise text.wrong(said, tokens[0].start, problem.allowed, remedies=problem.remedies) from None
 
 
 def _number(text: Text, tokens: list[Token]) -> float:

@@ -34,7 +34,7 @@ def measures(text: str, table: Table) -> tuple[Table, dict[str, Measure]]:
     for each in tree.expressions:
         value = aggregation._rewritten(each.unalias(), each.alias)
         if not isinstance(value, exp.Column):
-            raise relation.text.refused(each.sql(), each, "aggregates alone; for arithmetic with them, tallystick sql")
+            raise relation.text.refused(each.sql(), each, "aggregates alone; a whole statement can add them up")
     return aggregation.relation.table, aggregation.measures
 
 

@@ -78,8 +78,8 @@ FIXES_BY_NAME: Final = {
     "DATE_FORMAT": _A_MONTH,
     "REGEXP_MATCHES": _PATTERN,
     "MAKE_DATE": "DATE '2026-11-16', written down",
-    "READ_CSV": "a registered table; public files come with public= or --public NAME=FILE",
-    "READ_PARQUET": "a registered table; public files come with public= or --public NAME=FILE",
+    "READ_CSV": "a registered table, or a public table that is named beside the statement",
+    "READ_PARQUET": "a registered table, or a public table that is named beside the statement",
 }
 
 ARGUMENTS: Final[dict[str, tuple[str, str]]] = {

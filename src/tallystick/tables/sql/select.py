@@ -14,13 +14,14 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from tallystick.errors import InvalidInput, Refused, TallystickError
+from tallystick.errors import InvalidInput, Refused, Remedy, TallystickError, about_dataset
 from tallystick.tables.aggregates import Measure
 from tallystick.tables.expressions import Call, Column, Expression, Literal, col, columns_of, when
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, private_keys
 from tallystick.tables.local import told_of_joins
 from tallystick.tables.measures import count, count_units, mean, quantile, standard_deviation, sum, variance
-from tallystick.tables.schema import Schema, until_declared
+from tallystick.tables.schema import Schema, declared_number
+from tallystick.tables.sources import of_source
 from tallystick.tables.sql.after import RELEASED, Released, copied, finished
 from tallystick.tables.sql.bounds import limits_of, no_bounds
 from tallystick.tables.sql.options import Options
@@ -315,8 +316,12 @@ class Aggregation:
             )
         made, kind = self.relation.reader.typed(value)
         if kind not in ("integer", "number"):
-            how = f" ({until_declared(made.name)})" if kind == "text" and isinstance(made, Column) else ""
-            raise self.text.wrong(f"{spelled(node)} of type {kind}", node, f"a column or expression of numbers{how}")
+            remedies = []
+            if kind == "text" and isinstance(made, Column):
+                remedies.append(declared_number(made.name))
+            what = f"{spelled(node)} of type {kind}"
+            with about_dataset(self.relation.known.dataset), of_source(self.relation.table.source):
+                raise self.text.wrong(what, node, "a column or expression of numbers", remedies=remedies)
         limits: tuple[float, float] | tuple[()] = self._limits(node, made)
         if condition is not None:
             made = when(condition, made)
@@ -439,10 +444,12 @@ class Aggregation:
         self.notes += told_of_joins(table)
         keys = self._groups(columns) if columns else None
         grouped = table.group_by(*columns, keys=keys)
-        try:
-            return grouped.agg(**self.measures)
-        except InvalidInput as problem:
-            raise self.text.wrong(f"{problem.argument} {problem.value}", 0, problem.allowed) from None
+        with about_dataset(self.relation.known.dataset):
+            try:
+                return grouped.agg(**self.measures)
+            except InvalidInput as problem:
+                wrong = f"{problem.argument} {problem.value}"
+                raise self.text.wrong(wrong, 0, problem.allowed, remedies=problem.remedies) from None
 
     def _groups(self, columns: list[str]) -> list[tuple[Any, ...]] | PrivateKeys:
         """A public list of the groups, or the data's own at the registered delta."""
@@ -455,9 +462,8 @@ class Aggregation:
         if delta is None or strategy == "PUBLIC_GROUPS":
             raise self.text.refused(
                 f"GROUP BY {', '.join(columns)} without a public list of groups", self.grouped,
-                "(VALUES ('a'), ('b')) AS k(column) LEFT JOIN, or a delta and groups from the data: OPTIONS(..., "
-                "delta=1e-6), or 1e-6 beside the statement (delta= or --delta)",
-                why="which groups appear can itself reveal someone",
+                "", why="which groups appear can itself reveal someone",
+                remedies=[Remedy("list_keys"), Remedy("find_keys", delta=1e-6)],
             )  # fmt: skip
         return private_keys(delta=delta)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput, Refused, Remedy
 from tallystick.rounding import fraction_down
 from tallystick.tables.budget import AMOUNTS
 from tallystick.tables.reporting.words import COMPUTED
@@ -223,7 +223,15 @@ def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, fl
         if any(word in price for word in ("rho", "epsilon", "error")):
             # a delta, or the word pure, that the asker names makes any price the asker's own
             return {**price, **_named(given), **_named(options.price)}
-    raise InvalidInput("price", "nothing", "rho=0.01, epsilon= and delta=, or a price registered with --per-query")
+    problem = InvalidInput(
+        "price",
+        None,
+        "a registered price",
+        code="no_price",
+        remedies=[Remedy("set_argument", argument="rho", value=0.01)],
+    )
+    problem.interface = "sql"
+    raise problem
 
 
 def _named(price: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ name is refused with its name, its position and what works instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from tallystick.errors import InvalidInput, NotAnswered
+from tallystick.errors import InvalidInput, NotAnswered, Remedy
 from tallystick.tables.sql.refusals import FIXES, FIXES_BY_NAME, WORDS_OF, of_argument
 from tallystick.tables.sql.refusals import spelled as spelled
 
@@ -193,14 +193,29 @@ class Text:
         near = get_close_matches(word, FUNCTIONS, n=1, cutoff=0.7) if isinstance(node, exp.Func) else []
         return f"{near[0]} (did you mean this?), or {NO_SUCH}" if near else NO_SUCH
 
-    def refused(self, what: str, at: int | exp.Expr | None, fix: str, *, why: str = "") -> NotAnswered:
-        """What to raise to say what cannot be answered, where it stands (None: beside the text), and what works."""
+    def refused(
+        self, what: str, at: int | exp.Expr | None, fix: str, *, why: str = "", remedies: Iterable[Remedy] = ()
+    ) -> NotAnswered:
+        """The error for what cannot be answered: what, where it stands (None: beside the text), and what works."""
         reason, place = f" ({why})" if why else "", "" if at is None else f" at {self.position(at)}"
-        return NotAnswered(f"{what}{place} cannot be answered{reason}; works: {fix}")
+        works = f"; works: {fix}" if fix else ""
+        problem = NotAnswered(f"{what}{place} cannot be answered{reason}{works}", remedies=remedies)
+        problem.interface = "sql"
+        return problem
 
-    def wrong(self, what: str, at: int | exp.Expr, allowed: str) -> InvalidInput:
-        """What to raise to say what is not understood: a name or a type that does not fit."""
-        return InvalidInput("sql", f"{what} at {self.position(at)}", allowed)
+    def wrong(
+        self,
+        what: str,
+        at: int | exp.Expr,
+        allowed: str,
+        *,
+        code: str | None = None,
+        remedies: Iterable[Remedy] = (),
+    ) -> InvalidInput:
+        """The error for what is not understood: a name or a type that does not fit."""
+        problem = InvalidInput("sql", f"{what} at {self.position(at)}", allowed, code=code, remedies=remedies)
+        problem.interface = "sql"
+        return problem
 
     def _start(self, node: exp.Expr) -> int:
         """Some nodes do not know their place: then the last time their word stands before their first child."""

@@ -1,0 +1,192 @@
+"""How the shell runs a request, and how it says what the request costs and what it came to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tallystick.cli.wording import offers_in_shell, running_command
+from tallystick.errors import BudgetExceeded, TallystickError
+from tallystick.printing import cell, escaped, percent_up, plain_up, visible
+from tallystick.publish.request import answer, rehearse
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tallystick.ledger.book import Ledger
+    from tallystick.publish.export import Files
+    from tallystick.publish.outcome import Outcome
+    from tallystick.publish.request import Request
+
+Done = TypeVar("Done")
+Facts = Mapping[str, Any]
+
+
+def perform(
+    request: Request, book: Ledger, files: Files, tell: Callable[[str], None], *, dry_run: bool
+) -> dict[str, Any]:
+    """Run a request and write its files, or with ``dry_run`` say what it would do; return it for --json."""
+    if dry_run:
+        return facts_of(interruptible(lambda: rehearse(request, book)))
+    made = interruptible(lambda: answer(request, book, progress=tell))
+    return {**facts_of(made.outcome), **files.write(made)}
+
+
+def facts_of(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as --json shows it: one flat object."""
+    facts: dict[str, Any] = {"dry_run": outcome.dry_run, "key": outcome.key, "again": False}
+    if outcome.offer is not None:
+        facts["plan"] = outcome.offer.to_data()
+    if outcome.paid is not None:
+        facts |= outcome.paid.to_data()
+    if outcome.table is not None:
+        table = outcome.table
+        facts |= {"columns": table.columns, "groups": table.groups, "counts": table.counts, "rows": table.rows}
+    if outcome.model is not None:
+        facts["model"] = outcome.model
+    return {**facts, "notes": outcome.notes, **outcome.facts}
+
+
+def interruptible(work: Callable[[], Done]) -> Done:
+    """Work that is paid for; interrupted, it says whether it was."""
+    try:
+        return work()
+    except KeyboardInterrupt as stopped:
+        # The argument parser keeps the exit code of Ctrl-C but drops its words, and these say whether it was paid for.
+        said = str(stopped) or "interrupted before the charge had started; nothing was charged"
+        print(visible(said), file=sys.stderr)
+        raise
+
+
+def plan_lines(offer: Facts) -> list[str]:
+    """An offer for people: price and error first, how it is made after that. No data was opened."""
+    warnings = offer["warnings"]
+    lines = [
+        f"price    {offer['price']}{beside(offer)}   (left {offer['left']}, population {offer['population']})",
+        *(f"error    {name} {words} in 95 of 100 cases" for name, words in offer["error_words"].items()),
+        *(f"warning  {warning}" for warning in warnings),
+        "no data was opened",
+    ]
+    if offer["refused"]:
+        lines[1:1] = _problem_lines(offer["refused"], "works")
+    if offer["would_fit"]:
+        lines[1:1] = _problem_lines(offer["would_fit"], "fits")
+    explained = [line for line in offer["explained"].splitlines() if line.removeprefix("  WARNING  ") not in warnings]
+    return [*lines, "", *explained]
+
+
+def _problem_lines(data: Facts, works: str) -> list[str]:
+    """The lines about a request that would not be answered now."""
+    problem = TallystickError.from_data(data)
+    first = "does not fit" if isinstance(problem, BudgetExceeded) else problem.message
+    offers = [f"{works}: {offer}" for offer in offers_in_shell(problem, running_command())]
+    return [f"         {line}" for line in (first, *offers)]
+
+
+def beside(facts: Facts) -> str:
+    """The price as epsilon, where it is none."""
+    return f" ({facts['price_epsilon']})" if facts.get("price_epsilon") else ""
+
+
+def suggestion_lines(facts: Sequence[Facts]) -> list[str]:
+    """Three plans as a small table."""
+    names = list(facts[0]["error"])
+    wide = [max(12, len(name) + 2) for name in names]
+    lines = [
+        f"{'':<13}{'price':<28}{'of what is left':<18}" + "".join(f"{n:<{w}}" for n, w in zip(names, wide, strict=True))
+    ]
+    for word, each in zip(("cheaper", "as asked", "more exact"), facts, strict=True):
+        left = each["left_amount"]["a0"]
+        share = percent_up(Fraction(each["price_amount"]["a0"], left)) if left > 0 else "-"
+        cells = (f"+-{plain_up(each['error'][name])}" for name in names)
+        row = "".join(f"{cell:<{w}}" for cell, w in zip(cells, wide, strict=True))
+        lines.append(f"{word:<13}{each['price']:<28}{share if each['fits'] else 'does not fit':<18}{row}".rstrip())
+    sized = ", ".join(facts[0]["error_by_size"])
+    assumed = f", of {sized} for a group of {facts[0]['group_size']:,} rows (--group-size)" if sized else ""
+    return [*lines, f"errors hold in 95 of 100 cases{assumed}; no data was opened"]
+
+
+def say_release(console: Console, facts: Facts, *, same: str = "same key, same bytes") -> None:
+    """A release for people: the table is shown where it went into no file."""
+
+    def say_table() -> None:
+        if "out" not in facts:
+            console.print(table(facts["columns"], facts["rows"], facts["groups"], facts["counts"]))
+        for line in facts["notes"]:
+            console.print(line, soft_wrap=True, markup=False)
+
+    say_done(console, facts, say_table, same=same)
+
+
+def say_done(console: Console, facts: Facts, say_result: Callable[[], None], *, same: str) -> None:
+    """What a job did, for people: its result, then what was paid, then plain paths.
+
+    ``same`` is what is the same as before, and why, where the record had the answer.
+    """
+    if facts["dry_run"] and facts.get("again"):
+        console.print(f"{same}: charge {facts['charge']} has the answer already; nothing would be charged")
+        return
+    if facts["dry_run"]:
+        plan = facts["plan"]
+        console.print(
+            f"would charge {plan['price']}{beside(plan)} to {plan['population']} (left {plan['left']})", markup=False
+        )
+        console.print("nothing was charged and no data was read")
+        return
+    say_result()
+    if facts["again"]:
+        console.print(f"{same}: charge {facts['charge']} answered it and nothing was charged now")
+    else:
+        paid = f"charged {facts['price']} to {facts['population']} (charge {facts['charge']}); left {facts['left']}"
+        paid += f"; this release alone: {facts['price_epsilon']}" if facts["price_epsilon"] else ""
+        console.print(paid, soft_wrap=True, markup=False)
+    for name in ("out", "about", "card"):
+        if name in facts:
+            console.print(facts[name], soft_wrap=True, markup=False)
+
+
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    groups: Sequence[str] = (),
+    counts: Sequence[str] = (),
+    *,
+    most: int = 40,
+) -> Any:
+    """A table of the release with value and interval in one cell; ``groups`` are names, though they may be numbers.
+
+    Intervals of ``counts`` are cut at 0.
+    """
+    from rich.table import Table
+
+    from tallystick.tables.estimates import cut_at_zero
+
+    shown = [name for name in columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in columns)]
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for name in shown:
+        grid.add_column(name, justify="right" if f"{name}_lower" in columns else "left")
+    index = {name: i for i, name in enumerate(columns)}
+    for row in rows[:most]:
+        cells = []
+        for name in shown:
+            own = row[index[name]]
+            value = _cell(str(own) if name in groups and own is not None else own)
+            if f"{name}_lower" in index:
+                ends = row[index[f"{name}_lower"]], row[index[f"{name}_upper"]]
+                if name in counts and None not in (own, *ends):
+                    ends = cut_at_zero(own, *ends)
+                low, high = map(_cell, ends)
+                value = f"{value}  [{low}, {high}]"
+            cells.append(value.replace("[", r"\["))
+        grid.add_row(*cells)
+    if len(rows) > most:
+        grid.add_row(f"... and {len(rows) - most} more")
+    return grid
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return cell(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else escaped(str(value))

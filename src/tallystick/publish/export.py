@@ -1,0 +1,206 @@
+"""Files of a request: saved plans before it, and after its outcome the table, the file about it, and the card.
+
+``Files.check`` is called before anything is charged, ``Files.write`` after it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallystick import strict_json
+from tallystick.errors import InvalidInput, Unavailable
+from tallystick.printing import json_text
+from tallystick.publish.datasets import known
+from tallystick.publish.request import LONGEST
+from tallystick.tables.output import Columns, beside
+from tallystick.tables.sources import same_file
+
+if TYPE_CHECKING:
+    from tallystick.ledger.book import Ledger
+    from tallystick.publish.outcome import Answer, Outcome, Released
+    from tallystick.tables.plan import Plan
+
+SCHEMA, VERSION = "tallystick/publish-plan", 1
+MODELS = (".json",)
+TABLES = (".csv", ".json", ".parquet", ".arrow")
+CARDS = (".html", ".htm", ".json")
+ARROW = (".parquet", ".arrow")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files that an outcome is written to."""
+
+    out: Path | None = None
+    card: Path | None = None
+    endings: tuple[str, ...] = TABLES
+    """How the name of ``out`` may end."""
+
+    def check(self, *inputs: Path | str | None) -> None:
+        """Refuse files that cannot be written, and ``inputs`` that would be overwritten."""
+        read = [path for path in inputs if path is not None]
+        for argument, path in self._written():
+            if any(same_file(path, each) for each in read):
+                raise InvalidInput(argument, str(path), "another name: this file is read, and would be overwritten")
+        if self.out is not None:
+            _check_target("out", self.out, self.endings)
+        if self.card is not None:
+            _check_target("card", self.card, CARDS)
+        self._check_apart()
+
+    def check_in(self, book: Ledger, *inputs: Path | str | None) -> None:
+        """Run ``check`` with the file of the ledger and those of every registered data set."""
+        self.check(*inputs, *in_use(book))
+
+    def _written(self) -> Iterator[tuple[str, Path]]:
+        """Yield every file that would be written, by the argument that names it."""
+        if self.out is not None:
+            yield "out", self.out
+            if self.out.suffix.lower() != ".json":
+                yield "out", beside(self.out)
+        if self.card is not None:
+            yield "card", self.card
+            yield "card", self.card.with_suffix(".json")
+
+    def _check_apart(self) -> None:
+        if self.out is None or self.card is None:
+            return
+        cards = (self.card.absolute(), self.card.with_suffix(".json").absolute())
+        if self.out.absolute() in cards:
+            raise InvalidInput("out", str(self.out), "another name than the card's files")
+
+    def write(self, answer: Answer) -> dict[str, str]:
+        """Write the files of an answer and return their paths by what they hold."""
+        written: dict[str, str] = {}
+        if self.out is not None:
+            written |= write_result(self.out, answer.outcome)
+        if self.card is not None:
+            written["card"] = str(answer.card().save(self.card)[0])
+        return written
+
+
+def _check_target(argument: str, path: Path, endings: tuple[str, ...]) -> None:
+    """Refuse a file that cannot be written."""
+    ending = path.suffix.lower()
+    if ending not in endings:
+        raise InvalidInput(argument, str(path), f"a file name that ends in {' or '.join(endings)}")
+    if ending in ARROW and find_spec("pyarrow") is None:
+        raise Unavailable(f"{path.name} needs pyarrow: pip install pyarrow; without it works .csv or .json")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise InvalidInput(argument, str(path), "a file in a folder that exists")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise InvalidInput(argument, str(path), "a file that may be written")
+
+
+def in_use(book: Ledger) -> list[str]:
+    """Return the file of the ledger and those of every registered data set: nothing may be written there."""
+    place = book.store.place.path
+    own = [] if place is None else [str(place)]
+    return [*own, *(str(each.table["source"]["place"]) for each in known(book).values())]
+
+
+@dataclass(frozen=True)
+class _Table(Columns):
+    """A released table with its dates as dates."""
+
+    released: Released
+
+    @cached_property
+    def data(self) -> dict[str, list[Any]]:
+        """The table as columns."""
+        released = self.released
+        columns: dict[str, list[Any]] = {name: [] for name in released.columns}
+        for row in released.rows:
+            for name, value in zip(released.columns, row, strict=True):
+                is_date = name in released.dates and value is not None
+                columns[name].append(datetime.date.fromisoformat(value) if is_date else value)
+        return columns
+
+
+def write_result(out: Path, outcome: Outcome) -> dict[str, str]:
+    """Write a model or a table in the format of the file's name, and beside a table the file about it."""
+    table = outcome.table
+    if outcome.model is not None:
+        text = json.dumps(outcome.model, indent=1, sort_keys=True)
+        return {"out": str(write_text(out, json_text(text) + "\n"))}
+    assert table is not None  # every other outcome that is written has one
+    if out.suffix.lower() == ".json":
+        rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+        text = json.dumps({**table.document, "rows": rows}, indent=1)
+        return {"out": str(write_text(out, json_text(text) + "\n"))}
+    _write_columns(out, _Table(table))
+    return {"out": str(out), "about": str(write_text(beside(out), table.about))}
+
+
+def _write_columns(out: Path, table: _Table) -> None:
+    writers = {".parquet": table.to_parquet, ".arrow": table.to_arrow_file}
+    try:
+        writers.get(out.suffix.lower(), table.to_csv)(out)
+    except OSError as error:
+        raise _unwritable(out, error) from None
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a text file as it is, newline for newline."""
+    try:
+        path.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    return path
+
+
+def _unwritable(path: Path, error: OSError) -> InvalidInput:
+    return InvalidInput("out", str(path), f"a file that can be written ({error.strerror})")
+
+
+# Saved plans.
+
+
+def saved(dataset: str, plan: Plan) -> str:
+    """Return a plan and the data set it is about, as the text of a file."""
+    data = {"schema": SCHEMA, "version": VERSION, "dataset": dataset, "plan": json.loads(plan.to_json())}
+    return json_text(json.dumps(data, indent=1, sort_keys=True)) + "\n"
+
+
+def read_saved(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the name of the data set and the plan of a saved file."""
+    allowed = "a plan that 'publish plan' saved"
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InvalidInput("plan", str(path), f"a file that can be read ({error.strerror})") from None
+    data = strict_json.read(text, name="plan", allowed=allowed, longest=LONGEST)
+    try:
+        if (data["schema"], data["version"]) != (SCHEMA, VERSION):
+            raise ValueError
+        return str(data["dataset"]), dict(data["plan"])
+    except (ValueError, KeyError, TypeError):
+        raise InvalidInput("plan", str(path), allowed) from None
+
+
+def read_plan(path: Path) -> Plan:
+    """Return the plan of a saved file, without the account that paid for it."""
+    from tallystick.tables.plan import Plan
+
+    return Plan.from_json(json.dumps(read_saved(path)[1]))
+
+
+def check_plan_file(out: Path | None) -> None:
+    """Refuse to write a plan to anything but a new .json file or another plan."""
+    if out is None:
+        return
+    if out.suffix.lower() != ".json" or out.is_dir() or not out.absolute().parent.is_dir():
+        raise InvalidInput("out", str(out), "a file name that ends in .json, in a folder that exists")
+    if out.exists():
+        try:
+            read_saved(out)
+        except InvalidInput:
+            raise InvalidInput("out", str(out), "another name: this file is no plan, and would be lost") from None

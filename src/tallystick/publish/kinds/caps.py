@@ -1,0 +1,64 @@
+"""A suggestion of caps and bounds for a registered table, from private quantiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tallystick.publish.datasets import check_column, find
+from tallystick.publish.kinds import Kind
+from tallystick.publish.outcome import Answer
+from tallystick.publish.suggest import BEYOND, WITHIN, lines, suggest_caps
+from tallystick.publish.work import Progress, Work, plan_key
+
+if TYPE_CHECKING:
+    from tallystick.ledger.book import Ledger
+    from tallystick.publish.request import Request
+    from tallystick.publish.suggest import Asked
+    from tallystick.tables.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Caps(Kind):
+    """Columns that tables will be grouped by, and ranges in which bounds are chosen; see ``suggest_caps``."""
+
+    dataset: str
+    by: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    within: float = WITHIN
+    beyond: float = BEYOND
+
+    def work(self, request: Request, book: Ledger) -> CapsWork:
+        """Return the quantiles with their price."""
+        dataset = find(self.dataset, book)
+        account = book.open(dataset.population)
+        table = dataset.opened(account)
+        self._check_columns(table)
+        options = {"within": self.within, "beyond": self.beyond, **request.cost.words}
+        asked = suggest_caps(table, by=self.by, ranges=self.ranges, **options)
+        key = request.key or plan_key(asked.plan, dataset)
+        return CapsWork(account, dataset, request.why or "", key, asked.plan, asked)
+
+    def _check_columns(self, table: Table) -> None:
+        for column in self.by:
+            check_column("by", column, table)
+        for column in self.ranges:
+            check_column("ranges", column, table, is_number=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CapsWork(Work):
+    """The plan of the quantiles, from which caps and bounds are read."""
+
+    asked: Asked
+
+    def answer(self, progress: Progress) -> Answer:
+        """Return caps and bounds."""
+        release = self.release(progress)
+        made = self.asked.read(release)
+        outcome = self.outcome(release.receipt, fresh=release.fresh, facts=made.to_data(), notes=tuple(lines(made)))
+        return Answer(outcome, made, lambda: self.card(release))
+
+
+KIND = Caps

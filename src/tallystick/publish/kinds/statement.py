@@ -1,0 +1,97 @@
+"""A statement in SQL about registered data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tallystick.cards import card
+from tallystick.errors import BudgetExceeded, Refused
+from tallystick.publish.catalogue import catalogue
+from tallystick.publish.datasets import find
+from tallystick.publish.kinds import Kind
+from tallystick.publish.outcome import Answer, Outcome
+from tallystick.publish.work import Progress, Work, released_table
+from tallystick.tables.keyset import PublicTable
+from tallystick.tables.sql import answer as answers
+from tallystick.tables.sql.statement import planned
+
+if TYPE_CHECKING:
+    from tallystick.ledger.book import Ledger
+    from tallystick.ledger.pay import Receipt
+    from tallystick.publish.request import Request
+    from tallystick.tables.sql.answer import AskedAs
+    from tallystick.tables.sql.statement import Statement as Planned
+
+
+@dataclass(frozen=True, slots=True)
+class Statement(Kind):
+    """The text of a SELECT, and public tables that it may join."""
+
+    text: str
+    public: Mapping[str, PublicTable] = field(default_factory=dict)
+
+    def work(self, request: Request, book: Ledger) -> StatementWork:
+        """Return the statement, planned; its price is its own, that of the request, or the registered one."""
+        statement = planned(self.text, catalogue(book, self.public), **request.cost.words)
+        account, name = statement.plan.account, statement.released.known.dataset
+        assert account is not None
+        assert name is not None  # every table of a ledger's catalogue is registered
+        asked = answers.asked_as(statement, request.key)
+        why = statement.options.given.get("why", request.why) or ""
+        dataset = find(name, book)
+        return StatementWork(account, dataset, why, asked.key, asked.plan, statement, asked, names=asked.names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StatementWork(Work):
+    """A planned statement; ``plan`` is the one form of its question if its key is automatic."""
+
+    statement: Planned
+    asked: AskedAs
+
+    def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
+        """Return a denial with smaller plans, in the statement's own words and order."""
+        return answers.denial_of(self.statement, problem, self.account)
+
+    def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
+        """Return what EXPLAIN says."""
+        explained = self.explained()
+        own = {"hash": self.statement.plan.hash, "error": self.statement.plan.error(), "notes": self.statement.notes}
+        return {**Work.facts(self, sizes), **own, "again": explained.before, "explained": str(explained)}
+
+    def rehearse(self) -> Receipt | None:
+        """Check everything up to the charge, and what is done with the answer; no row is read."""
+        answers.reason_of(self.statement, self.why or None)
+        self.statement.released.rehearse()
+        with answers.quiet_reasons(self.asked):
+            return Work.rehearse(self)
+
+    def answer(self, progress: Progress) -> Answer:
+        """Return the table that the statement asks for; EXPLAIN gives an offer, and nothing is charged."""
+        if self.statement.options.explain:
+            return Answer(Outcome(self.key, offer=self.offer(), dry_run=True), self.explained(), _no_card)
+        with self.asking():
+            made = answers.answered(
+                self.statement, self.account, why=self.why or None, key=self._named, progress=progress
+            )
+        facts = {"plan_hash": made.release.plan.hash, "removed": [each.to_data() for each in made.removed()]}
+        found = {"table": released_table(made), "notes": made.notes, "facts": facts}
+        return Answer(self.outcome(made.release.receipt, fresh=made.fresh, **found), made, lambda: card(made))
+
+    @property
+    def _named(self) -> str | None:
+        """The key that was given; None if it is automatic."""
+        return self.key if self.asked.form is None else None
+
+    def explained(self) -> answers.Explained:
+        """Return price, error and whether the record has the answer."""
+        return answers.explained(self.statement, self.account, key=self._named)
+
+
+def _no_card() -> Any:
+    raise Refused("EXPLAIN releases nothing, so there is nothing that a card could promise")
+
+
+KIND = Statement

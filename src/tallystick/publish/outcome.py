@@ -1,0 +1,100 @@
+"""Plain data about a request: what it would cost (``Offer``), and what it came to (``Outcome``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tallystick.publish.plain import Plain
+
+if TYPE_CHECKING:
+    from tallystick.cards import Card
+
+
+@dataclass(frozen=True, slots=True)
+class Offer(Plain):
+    """The price of a request, its error and whether it fits. No data was opened and nothing was charged."""
+
+    population: str
+    price: str
+    price_amount: Mapping[str, Any]
+    price_epsilon: str
+    """The request alone as epsilon; empty if the price is an epsilon."""
+    left: str
+    left_amount: Mapping[str, Any]
+    fits: bool
+    would_fit: Mapping[str, Any] | None = None
+    """The denial that paying would meet, as error data with the remedies that fit."""
+    refused: Mapping[str, Any] | None = None
+    """The refusal of the data as error data: closed after a failure, or below their least price."""
+    again: int | None = None
+    """The charge that has the answer already, so that nothing would be charged; None if there is none."""
+    hash: str = ""
+    error: Mapping[str, float] = field(default_factory=dict)
+    """The 95 % error by measure, in a group of ``group_size`` rows."""
+    group_size: int = 1_000
+    error_by_size: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    error_words: Mapping[str, str] = field(default_factory=dict)
+    confidence: float = 0.95
+    groups: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    explained: str = ""
+    """How the answer would be made, in lines for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payment(Plain):
+    """The charge of a request and what is left after it."""
+
+    charge: int
+    again: bool
+    """True if the record had the answer, so that nothing was charged now."""
+    price: str
+    price_epsilon: str
+    left: str
+    population: str
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released(Plain):
+    """A released table as JSON data: dates are ISO text, in the columns ``dates``."""
+
+    columns: tuple[str, ...]
+    groups: tuple[str, ...]
+    counts: tuple[str, ...]
+    dates: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    about: str
+    """The CSV file beside the table, which says what its columns are about."""
+    document: Mapping[str, Any]
+    """The JSON file of the table, with ``rows`` left empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Plain):
+    """What a request came to. A dry run has ``paid`` if the record has the answer, and an ``offer`` if not."""
+
+    key: str | None
+    paid: Payment | None = None
+    offer: Offer | None = None
+    receipt: Mapping[str, Any] | None = None
+    table: Released | None = None
+    model: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+    """Sentences that a person should read beside the result."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What one kind of request says besides."""
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An outcome in the process that made it: ``made`` is the object that Python hands out."""
+
+    outcome: Outcome
+    made: Any
+    card: Callable[[], Card]
+    """Make the privacy card."""

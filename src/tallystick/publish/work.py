@@ -1,0 +1,244 @@
+"""A request at work: registered data, the account that pays, and a key. The payer of the ledger does the paying."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tallystick.accounting.adjacency import Protects
+from tallystick.cards import card
+from tallystick.errors import BudgetExceeded, NotComputable, Refused
+from tallystick.ledger.chain import digest
+from tallystick.ledger.pay import charged_delta
+from tallystick.printing import given, up
+from tallystick.publish.datasets import told_of_moves
+from tallystick.publish.outcome import Answer, Offer, Outcome, Payment, Released
+from tallystick.rounding import as_written
+from tallystick.tables import run
+from tallystick.tables.denial import with_plans
+from tallystick.tables.epsilon_alone import require_stated
+from tallystick.tables.reporting.plan import GROUP_SIZES, error_words
+from tallystick.tables.sources import NO_NAMES, Names, identity
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.cards import Card
+    from tallystick.ledger.account import Account
+    from tallystick.ledger.filters import Amount
+    from tallystick.ledger.pay import Receipt
+    from tallystick.publish.datasets import Dataset
+    from tallystick.tables.plan import Plan
+    from tallystick.tables.release import Release
+    from tallystick.tables.sql.answer import Answered
+
+Progress = Callable[[str], None] | None
+USUAL_SIZE = 1_000
+"""Rows in a group for which an error is shown if no size is named."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """A plan of a registered table and the account that pays, ready to be priced, rehearsed and paid.
+
+    A kind of request whose answer is not the table of the plan is a class below this one.
+    """
+
+    account: Account
+    dataset: Dataset
+    why: str
+    key: str | None
+    """None: the ledger makes a key, so that it is a release of its own."""
+    plan: Plan
+    names: Names = field(default=NO_NAMES, kw_only=True)
+    """Names that a statement gives to columns of the plan."""
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """The loss of the release."""
+        return self.plan.privacy
+
+    @property
+    def delta(self) -> float | None:
+        """The delta that the release may spend."""
+        return self.plan.delta
+
+    @property
+    def charged_delta(self) -> float | None:
+        """The delta at which the account charges the release."""
+        return charged_delta(self.account, self.delta)
+
+    # The price.
+
+    def offer(self, sizes: Sequence[int] = ()) -> Offer:
+        """Return price, error and whether it fits; ``sizes`` are rows in a group, for errors that depend on it."""
+        facts = self.facts(sizes)
+        price, left = self.account.price(self.privacy, delta=self.charged_delta), self.account.remaining
+        return Offer(
+            population=self.account.name,
+            price=str(price),
+            price_amount=price.to_dict(),
+            price_epsilon=self._alone(price),
+            left=left.text(upward=False),
+            left_amount=left.to_dict(),
+            fits=price.fits(left),
+            would_fit=self._problem(lambda: self.account.rehearse(price)),
+            refused=self._problem(lambda: self.account.admit(price, source=self._source)),
+            **facts,
+        )
+
+    def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
+        """Return what the offer says besides; raise if a new plan does not say which epsilon it means."""
+        plan, size, facts = self.plan, sizes[0] if sizes else USUAL_SIZE, self.plan.facts()
+        earlier = self._earlier()
+        if earlier is None:
+            require_stated(plan, self.account)
+        by_size = plan.error_by_size(sizes or GROUP_SIZES)
+        return {
+            "again": None if earlier is None else earlier.charge,
+            "hash": plan.hash,
+            "error": plan.error(group_size=size),
+            "group_size": size,
+            "error_by_size": {name: _texts(errors) for name, errors in by_size.items()},
+            "error_words": error_words(plan, next(iter(by_size.values()), ())),
+            "groups": facts["keys"],
+            "warnings": tuple(facts["warnings"]),
+            "explained": plan.explain(),
+        }
+
+    def _earlier(self) -> Receipt | None:
+        if self.key is None:
+            return None
+        return run.answered_before(self.plan, self.account, key=self.key, dataset=self.dataset.name, names=self.names)
+
+    @property
+    def _source(self) -> str:
+        table = self.plan.query.table
+        return identity(table.source, table.name)
+
+    def _alone(self, price: Amount) -> str:
+        return epsilon_alone(self.privacy, price, self.account.quoted_delta(float(price.delta)))
+
+    def _problem(self, check: Callable[[], None]) -> dict[str, Any] | None:
+        """Return the denial or refusal that a check raises, as data."""
+        try:
+            check()
+        except BudgetExceeded as problem:
+            return self.denial(problem).to_data()
+        except Refused as problem:
+            return problem.to_data()
+        return None
+
+    def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
+        """Return a denial with smaller requests that fit."""
+        return with_plans(self.plan, problem, self.account, self.dataset.name)
+
+    # The release.
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Add remedies to a denial, and to the error of a file that has moved."""
+        try:
+            with told_of_moves(self.account.ledger):
+                yield
+        except BudgetExceeded as problem:
+            raise self.denial(problem) from None
+
+    def rehearse(self) -> Receipt | None:
+        """Return the receipt if the key has its answer; else raise what ``answer`` would before it charges."""
+        with self.asking():
+            return run.rehearsed(
+                self.plan, self.account, why=self.why, key=self.key, dataset=self.dataset.name, names=self.names
+            )
+
+    def release(self, progress: Progress) -> Release:
+        """Pay for the plan, compute it and record it; the same key again charges nothing."""
+        with self.asking():
+            return run.release(
+                self.plan, self.account, why=self.why, key=self.key, progress=progress, dataset=self.dataset.name
+            )
+
+    def answer(self, progress: Progress) -> Answer:
+        """Return the released table."""
+        made = self.release(progress)
+        return Answer(self.tabled(made), made, lambda: self.card(made))
+
+    def tabled(self, made: Release, **found: Any) -> Outcome:
+        """Return a released table as an outcome."""
+        said = {"holds": made.holds, "left_out": made.left_out, "wide": made.wide}
+        removed = [each.to_data() for each in made.removed()]
+        facts = {"plan_hash": self.plan.hash, **said, "widths": made.widths(), "removed": removed}
+        notes = tuple(filter(None, said.values()))
+        return self.outcome(
+            made.receipt, fresh=made.fresh, table=released_table(made), facts=facts, notes=notes, **found
+        )
+
+    def card(self, made: Release) -> Card:
+        """Return the privacy card of a release."""
+        return card(made, dataset=self.dataset.name, about=self.dataset.about)
+
+    def payment(self, receipt: Receipt, *, fresh: bool) -> Payment:
+        """Return what was paid and what is left now."""
+        price, left = self.account.paid(receipt), self.account.remaining.text(upward=False)
+        return Payment(receipt.charge, not fresh, str(price), self._alone(price), left, self.account.name, receipt.head)
+
+    def outcome(self, receipt: Receipt | None, *, fresh: bool, **found: Any) -> Outcome:
+        """Return the outcome with its payment, receipt and key."""
+        assert receipt is not None  # an account has paid
+        key = self.key or self.account.ledger.charge_row(receipt.charge)[0].key
+        return Outcome(key, self.payment(receipt, fresh=fresh), receipt=json.loads(receipt.to_json()), **found)
+
+
+def _texts(errors: Mapping[Any, float]) -> dict[str, float]:
+    """Return errors by the size of a group as JSON has them."""
+    return {str(size): error for size, error in errors.items()}
+
+
+def plan_key(plan: Plan, dataset: Dataset) -> str:
+    """Return the key of a plan and its data, so that running a plan twice by mistake charges once."""
+    return f"plan-{digest(f'{plan.hash} {dataset.name}')[:24]}"
+
+
+def released_table(made: Release | Answered) -> Released:
+    """Return a released table as plain data."""
+    document = made.to_data()
+    rows = tuple(tuple(row.values()) for row in document["rows"])
+    dates = [name for name, column in made.data.items() if any(isinstance(v, datetime.date) for v in column)]
+    return Released(
+        columns=made.columns,
+        groups=made.groups,
+        counts=made.counts,
+        dates=tuple(dates),
+        rows=rows,
+        about=made.about_csv(),
+        document={**document, "rows": []},
+    )
+
+
+def epsilon_alone(loss: PrivacyLoss, price: Amount, delta: float) -> str:
+    """Return a release by itself as epsilon; empty if the price is an epsilon.
+
+    The release's own loss may promise more than the price it is charged at. ``delta`` is that at which the account's
+    epsilon is shown.
+
+    >>> from tallystick.accounting.losses import pure_dp, zcdp
+    >>> from tallystick.ledger import Amount, Filter
+    >>> epsilon_alone(pure_dp(epsilon=0.1), Amount(Filter("zcdp"), 5_000_000_000), 1e-6)
+    'epsilon 0.1'
+    >>> epsilon_alone(zcdp(rho=0.005), Amount(Filter("zcdp"), 5_000_000_000), 1e-6)
+    'epsilon 0.43 at delta 1e-06'
+    """
+    if price.filter.kind == "approx" or price.a0 <= 0:
+        return ""
+    charged = price.filter.guarantee(price.a0, price.a1, Protects()).epsilon(delta=delta)
+    try:
+        pure, own = loss.epsilon(delta=0.0), loss.epsilon(delta=delta)
+    except NotComputable:
+        pure, own = math.inf, charged
+    if pure < math.inf:
+        return f"epsilon {up(as_written('epsilon', pure), 3)}"
+    return f"epsilon {up(min(own, charged), 3)} at delta {given(delta)}"

@@ -1,0 +1,112 @@
+"""Remedies: what a caller can do about an error, as data that every interface words for itself.
+
+A remedy is a kind and its facts. Facts are JSON values: numbers, texts, lists. No fact is a sentence, an option of the
+command line or a value read from private data. ``wording.py`` has the words of Python and of SQL, ``cli/wording.py``
+those of the shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        # A denied charge: each of these fits what is left.
+        "lower_price": ("argument", "value"),  # also: measure, errors
+        "keep_measures": ("measures", "dropped"),  # also: argument, value
+        "lower_max_groups": ("max_groups",),  # also: argument, value
+        "change_delta": ("delta", "cost"),
+        "add_noise": ("mechanism", "parameter", "value", "adjacency", "error", "unit"),
+        "raise_limit": ("account", "budget"),  # also: delta, which the same charge then needs
+        # An argument that is missing or has another value.
+        "set_argument": ("argument", "value"),
+        "mean_pure": ("epsilon", "cost", "share"),
+        "give_delta": ("epsilon", "delta", "cost"),
+        "round_up": ("value",),
+        # What is public about a table.
+        "list_keys": (),
+        "find_keys": ("delta",),
+        "declare_caps": ("caps",),
+        "declare_bounds": ("column", "lower", "upper"),
+        "declare_type": ("column", "type"),
+        "name_public_table": (),
+        "pass_frame": (),
+        "join_on_unit": (),
+        "update_table": (),
+        "move_source": ("dataset",),
+        "add_dataset": (),
+        "show_datasets": (),
+        "state_decisions": ("answers",),
+        # Accounts, answers and the ledger.
+        "open_account": ("account", "budget"),
+        "reopen_account": ("account",),
+        "clear_failure": ("charge",),
+        "reuse_key": ("key",),
+        "verify_ledger": (),
+        "create_ledger": ("place",),
+        "accept_head": (),
+        "accept_first_use": (),
+    }
+)
+"""Every kind of remedy with the facts that it always has."""
+OF_DATASET: Final = frozenset(
+    (
+        "lower_max_groups",
+        "declare_caps",
+        "declare_bounds",
+        "declare_type",
+        "update_table",
+        "state_decisions",
+        "clear_failure",
+    )
+)
+"""Kinds that change a registered data set, whose name is the fact ``dataset`` where it is known."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Remedy:
+    """One way out of an error: a kind of ``KINDS`` and its facts.
+
+    >>> smaller = Remedy("lower_price", argument="rho", value=0.04)
+    >>> smaller["value"], smaller.get("measure"), Remedy.from_data(smaller.to_data()) == smaller
+    (0.04, None, True)
+    """
+
+    kind: str
+    facts: Mapping[str, Any]
+
+    def __init__(self, kind: str, /, **facts: Any) -> None:
+        missing = [name for name in KINDS[kind] if name not in facts]
+        if missing:
+            raise TypeError(f"a remedy of kind {kind} needs {', '.join(missing)}")
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "facts", facts)
+
+    def __hash__(self) -> int:
+        return hash(self.kind)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.facts[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The fact of that name, or a default."""
+        return self.facts.get(name, default)
+
+    def about(self, dataset: str) -> Remedy:
+        """The remedy with the name of the data set, if it changes one and has none yet."""
+        if self.kind not in OF_DATASET or "dataset" in self.facts:
+            return self
+        return Remedy(self.kind, **self.facts, dataset=dataset)
+
+    def to_data(self) -> dict[str, Any]:
+        """The remedy as JSON data."""
+        return {"kind": self.kind, **self.facts}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Remedy:
+        """The remedy that ``to_data`` wrote."""
+        facts = {name: value for name, value in data.items() if name != "kind"}
+        return cls(str(data["kind"]), **facts)

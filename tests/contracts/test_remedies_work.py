@@ -1,0 +1,873 @@
+"""Every remedy that an error offers is tried here: the error is provoked, its remedy is applied, and that succeeds.
+
+A case is a function of a small world (one data set, one ledger) for a kind of remedy and an interface. In Python a case
+applies the facts of the remedy; in the shell it types what the command printed; in SQL it puts the printed words into
+the statement. The last tests say that no kind is without a case or without words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+import tallystick as ts
+from tallystick.accounting.expression import read_loss
+from tallystick.cli.app import run
+from tallystick.cli.wording import SHELL, Command, in_shell
+from tallystick.errors import (
+    AdjacencyMismatch,
+    BudgetExceeded,
+    ChargedAgain,
+    EpsilonWithoutDelta,
+    InvalidInput,
+    LedgerIntegrity,
+    Quarantined,
+    Refused,
+    Remedy,
+    TallystickError,
+)
+from tallystick.remedies import KINDS
+from tallystick.tables.engines.duckdb import DuckEngine
+from tallystick.wording import IN_PYTHON, IN_SQL, in_python, in_sql
+
+SGD = "1000 * gaussian(sigma=1).sampled(rate=0.01)"
+WARDS = ["a", "b", "c", "d"]
+COUNTED = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+QUERY = ("query", "visits", "--by", "ward", "--keys", "wards.csv", "--measures", "count,mean(age)", "--why", "report")
+
+
+class World:
+    """A data set ``visits`` of a population ``clinic`` with rho 0.5, its files, and a ledger in the working folder."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capsys = capsys
+        self.monkeypatch = monkeypatch
+        lines = [f"{unit},{WARDS[unit % 4]},{20 + unit % 7}" for unit in range(200)]
+        Path("visits.csv").write_text("patient,ward,age\n" + "\n".join(lines) + "\n")
+        Path("wards.csv").write_text("ward\n" + "\n".join(WARDS) + "\n")
+        Path("floors.csv").write_text("ward,floor\na,1\nb,2\nc,1\nd,2\n")
+
+    def registered(self, *more: str, limit: str = "rho=0.5,delta=1e-6") -> World:
+        self.succeed(
+            "dataset", "add", "visits.csv", "--population", "clinic", "--unit", "patient", "--limit", limit, *more
+        )
+        return self
+
+    def capped(self, limit: str = "rho=0.5,delta=1e-6") -> World:
+        caps = ("--max-groups", "4", "--max-rows-per-group", "1", "--bounds", "age=0:100")
+        return self.registered(*caps, limit=limit)
+
+    def type(self, *words: str) -> tuple[int, str]:
+        code = run(list(words))
+        captured = self._capsys.readouterr()
+        return code, captured.out + captured.err
+
+    def succeed(self, *words: str) -> str:
+        code, text = self.type(*words)
+        assert code == 0, (words, text)
+        return text
+
+    def offers(self, *words: str) -> list[str]:
+        """The lines in which a command that fails says what works."""
+        code, text = self.type(*words)
+        assert code != 0, (words, text)
+        return [
+            line.strip() for line in text.splitlines() if re.match(r" +(fits|works|pure epsilon|epsilon)\b", line, re.I)
+        ]
+
+    def offer(self, containing: str, *words: str) -> str:
+        lines = [line for line in self.offers(*words) if containing in line]
+        assert lines, (words, containing, self.offers(*words))
+        return lines[0]
+
+    def book(self) -> ts.Ledger:
+        return ts.Ledger("tallystick.db", create=False)
+
+
+def typed(line: str) -> list[str]:
+    """The command at the end of a line, without its first word."""
+    return shlex.split(line[line.index("tallystick ") :])[1:]
+
+
+def option(line: str, name: str) -> tuple[str, str]:
+    """An option that a line names, with its value."""
+    value = re.search(rf'{name} ("[^"]*"|[^\s,):]+)', line)[1]
+    return name, value.strip('"') if value.startswith('"') else value.rstrip(".")
+
+
+def changed(words: tuple[str, ...], name: str, value: str) -> list[str]:
+    """A command line with another value of one option."""
+    kept = list(words)
+    if name in kept:
+        kept[kept.index(name) + 1] = value
+        return kept
+    return [*kept, name, value]
+
+
+def remedy_of(problem: TallystickError, kind: str) -> Remedy:
+    """The remedy of that kind, as it comes out of a socket."""
+    again = TallystickError.from_data(json.loads(json.dumps(problem.to_data())))
+    assert type(again) is type(problem)
+    assert again.code == problem.code
+    return next(remedy for remedy in again.remedies if remedy.kind == kind)
+
+
+def provoked(kind: str, call: Callable[[], Any], error: type[TallystickError] = TallystickError) -> Remedy:
+    with pytest.raises(error) as caught:
+        call()
+    return remedy_of(caught.value, kind)
+
+
+def opened_table(account: Any, **caps: int) -> Any:
+    caps = caps or {"max_groups": 4, "max_rows_per_group": 1}
+    rows = ts.Private("visits.csv", account=account).table(unit="patient", types={"age": "number"})
+    return rows.per_unit(**caps).bounds(age=(0, 100))
+
+
+def asked(account: Any, names: tuple[str, ...] = ("n", "age"), **caps: int) -> Any:
+    measures = {"n": ts.count(), "age": ts.mean("age")}
+    chosen = {name: measures[name] for name in names}
+    return opened_table(account, **caps).group_by("ward", keys=WARDS).agg(**chosen)
+
+
+Case = Callable[[World], None]
+CASES: dict[tuple[str, str], list[Case]] = {}
+
+
+def case(kind: str, interface: str) -> Callable[[Case], Case]:
+    """Say of which remedy, in which interface, a function is a case."""
+
+    def kept(function: Case) -> Case:
+        CASES.setdefault((kind, interface), []).append(function)
+        return function
+
+    return kept
+
+
+# ---- denials
+
+
+@case("lower_price", "python")
+def a_lower_rho(world: World) -> None:
+    with world.capped().book() as book:
+        account = book.open("clinic")
+        remedy = provoked("lower_price", lambda: asked(account).plan(rho=0.9).release(why="x"), BudgetExceeded)
+        asked(account).plan(**{remedy["argument"]: remedy["value"]}).release(why="x")
+
+
+@case("lower_price", "python")
+def a_lower_epsilon_is_not_the_rho_that_is_left(world: World) -> None:
+    with world.capped("rho=0.0227,delta=1e-6").book() as book:
+        account = book.open("clinic")
+        plan = asked(account).plan(epsilon=3, delta=1e-6)
+        remedy = provoked("lower_price", lambda: plan.release(why="x"), BudgetExceeded)
+        assert remedy["argument"] == "epsilon"
+        assert remedy["value"] > 0.5
+        asked(account).plan(epsilon=remedy["value"], delta=1e-6).release(why="x")
+
+
+@case("lower_price", "python")
+def a_lower_epsilon_where_epsilon_is_counted(world: World) -> None:
+    with world.capped("epsilon=0.5,delta=1e-6").book() as book:
+        account = book.open("clinic")
+        remedy = provoked("lower_price", lambda: asked(account).plan(epsilon=0.9).release(why="x"), BudgetExceeded)
+        assert remedy["value"] == 0.5
+        asked(account).plan(epsilon=remedy["value"]).release(why="x")
+
+
+@case("lower_price", "python")
+def a_lower_epsilon_of_a_fit(world: World) -> None:
+    from tallystick.learn import LogisticRegression
+
+    rows, labels = [[0.1], [0.9], [0.2], [0.8]] * 50, [0, 1, 0, 1] * 50
+    with ts.Ledger("fits.db") as book:
+        account = book.open("clinic", budget=ts.pure_dp(epsilon=0.5), unit="person")
+
+        def fit(epsilon: float) -> None:
+            model = LogisticRegression(epsilon, row_norm=1.5, classes=[0, 1])
+            model.fit(rows, labels, account=account, why="x")
+
+        fit(provoked("lower_price", lambda: fit(3.0), BudgetExceeded)["value"])
+
+
+@case("lower_price", "shell")
+def a_lower_price_on_the_command_line(world: World) -> None:
+    words = (*QUERY, "--rho", "0.9")
+    line = world.capped().offer("--rho", *words)
+    world.succeed(*changed(words, *option(line, "--rho")))
+
+
+@case("lower_price", "shell")
+def a_lower_epsilon_on_the_command_line(world: World) -> None:
+    words = (*QUERY, "--epsilon", "5", "--delta", "1e-6")
+    line = world.capped("rho=0.0227,delta=1e-6").offer("--epsilon", *words)
+    world.succeed(*changed(words, *option(line, "--epsilon")))
+
+
+STATEMENT = "SELECT WITH DIFFERENTIAL_PRIVACY {} ward, COUNT(*) AS n, AVG(age) AS age FROM visits GROUP BY ward"
+
+
+def in_a_statement(world: World, kind: str, **price: float) -> str:
+    """The options that the denial of a statement offers, as its text has them."""
+    world.succeed("dataset", "update", "visits", "--keys", "ward=wards.csv")
+    options = ", ".join(f"{name}={value}" for name, value in price.items())
+    with pytest.raises(BudgetExceeded) as caught:
+        ts.sql(STATEMENT.format(f"OPTIONS({options})"), ledger="tallystick.db", why="x")
+    return in_sql(remedy_of(caught.value, kind))
+
+
+@case("lower_price", "sql")
+def a_lower_price_in_the_statement(world: World) -> None:
+    text = in_a_statement(world.capped(), "lower_price", rho=0.9)
+    options = re.match(r"OPTIONS\([^)]*\)", text)[0]
+    ts.sql(STATEMENT.format(options), ledger="tallystick.db", why="x")
+
+
+@case("keep_measures", "python")
+def fewer_measures(world: World) -> None:
+    with world.capped().book() as book:
+        account = book.open("clinic")
+        remedy = provoked("keep_measures", lambda: asked(account).plan(rho=0.9).release(why="x"))
+        asked(account, tuple(remedy["measures"])).plan(rho=remedy["value"]).release(why="x")
+
+
+@case("keep_measures", "shell")
+def fewer_measures_on_the_command_line(world: World) -> None:
+    words = (*QUERY, "--rho", "0.9")
+    line = world.capped().offer("drop 1 of 2", *words)
+    fewer = changed(tuple(changed(words, *option(line, "--rho"))), "--measures", "count")
+    world.succeed(*fewer)
+
+
+@case("keep_measures", "sql")
+def fewer_measures_in_the_statement(world: World) -> None:
+    text = in_a_statement(world.capped(), "keep_measures", rho=0.9)
+    options = re.search(r"OPTIONS\([^)]*\)", text)[0]
+    ts.sql(STATEMENT.format(options).replace(", AVG(age) AS age", ""), ledger="tallystick.db", why="x")
+
+
+@case("lower_max_groups", "python")
+def fewer_groups(world: World) -> None:
+    with world.capped().book() as book:
+        account = book.open("clinic")
+        remedy = provoked("lower_max_groups", lambda: asked(account).plan(rho=0.9).release(why="x"))
+        caps = {"max_groups": remedy["max_groups"], "max_rows_per_group": 1}
+        asked(account, **caps).plan(rho=remedy["value"]).release(why="x")
+
+
+@case("lower_max_groups", "shell")
+def fewer_groups_by_a_command_that_can_be_pasted(world: World) -> None:
+    words = (*QUERY, "--rho", "0.9")
+    line = world.capped().offer("dataset update", *words)
+    assert "tallystick dataset update visits --max-groups" in line
+    world.succeed(*typed(line))
+    world.succeed(*changed(words, *option(line, "--rho")))
+
+
+@case("lower_max_groups", "sql")
+def fewer_groups_in_the_statement(world: World) -> None:
+    text = in_a_statement(world.capped(), "lower_max_groups", rho=0.9)
+    options = re.match(r"OPTIONS\([^)]*\)", text)[0]
+    ts.sql(STATEMENT.format(options), ledger="tallystick.db", why="x")
+
+
+def an_account(budget: str) -> ts.Ledger:
+    book = ts.Ledger("tallystick.db")
+    book.open("study", budget=read_loss(budget), unit="person")
+    return book
+
+
+@case("change_delta", "python")
+def the_same_loss_with_a_delta(world: World) -> None:
+    with an_account("zcdp(rho=0.5, delta=1e-6)") as book:
+        account = book.open("study")
+        remedy = provoked("change_delta", lambda: account.reserve(read_loss(SGD), why="x"), BudgetExceeded)
+        account.reserve(read_loss(SGD), why="x", delta=remedy["delta"])
+
+
+@case("change_delta", "python")
+def the_same_loss_with_less_delta(world: World) -> None:
+    with an_account("zcdp(rho=0.5, delta=1e-7)") as book:
+        account = book.open("study")
+        remedy = provoked("change_delta", lambda: account.reserve(read_loss(SGD), why="x", delta=1e-6))
+        account.reserve(read_loss(SGD), why="x", delta=remedy["delta"])
+
+
+@case("change_delta", "shell")
+def the_same_charge_with_a_delta(world: World) -> None:
+    an_account("zcdp(rho=0.5, delta=1e-6)").close()
+    words = ("charge", "add", SGD, "--why", "x")
+    line = world.offer("the same with", *words)
+    world.succeed(*changed(words, *option(line, "--delta")))
+
+
+@case("add_noise", "python")
+def more_noise(world: World) -> None:
+    with an_account("zcdp(rho=0.01)") as book:
+        account = book.open("study")
+        remedy = provoked("add_noise", lambda: account.reserve(ts.gaussian(sigma=1), why="x"))
+        mechanism = getattr(ts, remedy["mechanism"])
+        account.reserve(mechanism(**{remedy["parameter"]: remedy["value"]}), why="x")
+
+
+@case("add_noise", "shell")
+def more_noise_on_the_command_line(world: World) -> None:
+    an_account("pure_dp(epsilon=0.1)").close()
+    line = world.offer("sensitivity", "charge", "add", "laplace(scale=1)", "--why", "x")
+    world.succeed("charge", "add", re.search(r"\w+\([^)]*\)", line)[0], "--why", "x")
+
+
+def test_noise_of_one_release_is_not_offered_to_a_run_of_many_steps(world: World) -> None:
+    with an_account("pure_dp(epsilon=1)") as book:
+        steps = book.open("study").training(ts.pure_dp(epsilon=0.1), steps=100, why="x", whole=True)
+        with pytest.raises(BudgetExceeded) as caught, steps as running:
+            running.step()
+    assert [remedy.kind for remedy in caught.value.remedies] == ["raise_limit"]
+
+
+@case("raise_limit", "python")
+def a_higher_limit(world: World) -> None:
+    with an_account("zcdp(rho=0.01)") as book:
+        account = book.open("study")
+        remedy = provoked("raise_limit", lambda: account.reserve(ts.gaussian(sigma=1), why="x"))
+        book.open(remedy["account"]).raise_limit(read_loss(remedy["budget"]), why="agreed")
+        account.reserve(ts.gaussian(sigma=1), why="x")
+
+
+@case("raise_limit", "python")
+def higher_limits_of_a_block_and_of_its_population(world: World) -> None:
+    with an_account("zcdp(rho=0.05)") as book:
+        block = book.open("block", budget=ts.zcdp(rho=0.01), unit="person", parent="study")
+        for name in ("block", "study"):  # each account offers its own limit
+            remedy = provoked("raise_limit", lambda: block.reserve(ts.gaussian(sigma=1), why="x"), BudgetExceeded)
+            assert remedy["account"] == name
+            book.open(name).raise_limit(read_loss(remedy["budget"]), why="agreed")
+        block.reserve(ts.gaussian(sigma=1), why="x")
+
+
+@case("raise_limit", "shell")
+def a_higher_limit_by_a_command_that_can_be_pasted(world: World) -> None:
+    with ts.Ledger("a ledger.db") as book:
+        book.open("ana's study", budget=ts.zcdp(rho=0.01), unit="person")
+    words = ("charge", "add", "gaussian(sigma=1)", "--why", "x", "--ledger", "a ledger.db")
+    world.succeed(*typed(world.offer("account raise", *words)))
+    world.succeed(*words)
+
+
+@case("raise_limit", "shell")
+def a_higher_limit_and_a_delta(world: World) -> None:
+    an_account("zcdp(rho=0.01)").close()
+    words = ("charge", "add", SGD, "--why", "x")
+    line = world.offer("account raise", *words)
+    world.succeed(*typed(line))
+    world.succeed(*changed(words, *option(line, "--delta")))
+
+
+# ---- arguments
+
+
+@case("set_argument", "python")
+def a_delta_for_a_plan_without_a_price(world: World) -> None:
+    with an_account("approx_dp(epsilon=20, delta=1e-5)") as book:
+        account = book.open("study")
+        remedy = provoked("set_argument", lambda: account.reserve(ts.gaussian(sigma=1), why="x"), Refused)
+        account.reserve(ts.gaussian(sigma=1), why="x", **{remedy["argument"]: remedy["value"]})
+
+
+@case("set_argument", "shell")
+def a_reason(world: World) -> None:
+    world.capped().succeed("dataset", "update", "visits", "--keys", "ward=wards.csv")
+    words = ("sql", COUNTED, "--rho", "0.01")
+    world.succeed(*changed(words, *option(world.offer("--why", *words), "--why")))
+
+
+@case("set_argument", "sql")
+def a_price(world: World) -> None:
+    world.capped().succeed("dataset", "update", "visits", "--keys", "ward=wards.csv")
+    with pytest.raises(InvalidInput, match=r"OPTIONS\(rho=0\.01\)") as caught:
+        ts.sql(COUNTED, ledger="tallystick.db", why="x")
+    options = in_sql(remedy_of(caught.value, "set_argument"))
+    ts.sql(STATEMENT.format(options), ledger="tallystick.db", why="x")
+
+
+@case("mean_pure", "python")
+@case("give_delta", "python")
+def the_two_meanings_of_epsilon(world: World) -> None:
+    with world.capped().book() as book:
+        account = book.open("clinic")
+        with pytest.raises(EpsilonWithoutDelta) as caught:
+            asked(account).plan(epsilon=0.5).release(why="x")
+        remedy_of(caught.value, "mean_pure")
+        asked(account).plan(epsilon=0.5, pure=True).release(why="x")
+        delta = remedy_of(caught.value, "give_delta")["delta"]
+        asked(account).plan(epsilon=0.5, delta=delta).release(why="x")
+
+
+@case("mean_pure", "shell")
+@case("give_delta", "shell")
+def the_two_meanings_of_epsilon_on_the_command_line(world: World) -> None:
+    words = (*QUERY, "--epsilon", "0.5")
+    assert "add --pure." in world.capped().offer("--pure", *words)
+    line = world.offer("--delta", *words)
+    world.succeed(*words, "--pure")
+    world.succeed(*words, *option(line, "--delta"), "--key", "other")
+
+
+@case("mean_pure", "sql")
+@case("give_delta", "sql")
+def the_two_meanings_of_epsilon_in_a_statement(world: World) -> None:
+    world.capped().succeed("dataset", "update", "visits", "--keys", "ward=wards.csv")
+    with pytest.raises(EpsilonWithoutDelta) as caught:
+        ts.sql(COUNTED, ledger="tallystick.db", why="x", epsilon=0.5)
+    for kind in ("mean_pure", "give_delta"):
+        more = re.search(r"OPTIONS\(([^)]*)\)", in_sql(remedy_of(caught.value, kind)))[1]
+        ts.sql(STATEMENT.format(f"OPTIONS(epsilon=0.5, {more})"), ledger="tallystick.db", why="x", key=kind)
+
+
+@case("round_up", "python")
+def a_whole_count(world: World) -> None:
+    remedy = provoked("round_up", lambda: 2.5 * ts.gdp(mu=1), InvalidInput)
+    assert (remedy["value"] * ts.gdp(mu=1)).epsilon(delta=1e-5) > (2 * ts.gdp(mu=1)).epsilon(delta=1e-5)
+
+
+@case("round_up", "shell")
+def a_whole_count_on_the_command_line(world: World) -> None:
+    line = world.offer("round it up", "epsilon", "2.5 * gdp(mu=1)", "--delta", "1e-5")
+    count = re.search(r"to (\d+)", line)[1]
+    world.succeed("epsilon", f"{count} * gdp(mu=1)", "--delta", "1e-5")
+
+
+# ---- what is public about a table
+
+
+@case("list_keys", "python")
+@case("find_keys", "python")
+def groups(world: World) -> None:
+    with world.capped().book() as book:
+        table = opened_table(book.open("clinic"))
+        with pytest.raises(Refused) as caught:
+            table.group_by("ward")
+        remedy_of(caught.value, "list_keys")
+        table.group_by("ward", keys=WARDS).agg(n=ts.count()).plan(rho=0.1).release(why="x")
+        found = ts.private_keys(delta=remedy_of(caught.value, "find_keys")["delta"])
+        table.group_by("ward", keys=found).agg(n=ts.count()).plan(rho=0.1).release(why="x")
+
+
+@case("find_keys", "python")
+@case("list_keys", "python")
+def groups_with_less_delta(world: World) -> None:
+    with world.capped().book() as book:
+        table = opened_table(book.open("clinic"))
+        found = table.group_by("ward", keys=ts.private_keys(delta=1e-5)).agg(n=ts.count()).plan(rho=0.1)
+        with pytest.raises(BudgetExceeded) as caught:
+            found.release(why="x")
+        delta = remedy_of(caught.value, "find_keys")["delta"]
+        table.group_by("ward", keys=ts.private_keys(delta=delta)).agg(n=ts.count()).plan(rho=0.1).release(why="x")
+        remedy_of(caught.value, "list_keys")
+        table.group_by("ward", keys=WARDS).agg(n=ts.count()).plan(rho=0.1).release(why="x")
+
+
+@case("list_keys", "shell")
+@case("find_keys", "shell")
+def groups_on_the_command_line(world: World) -> None:
+    words = ("query", "visits", "--by", "ward", "--measures", "count", "--rho", "0.1", "--why", "x")
+    assert "--keys FILE" in world.capped().offer("--keys", *words)
+    line = world.offer("--private-keys", *words)
+    world.succeed(*words, "--keys", "wards.csv")
+    world.succeed(*words, *option(line, "--private-keys"))
+
+
+@case("list_keys", "sql")
+@case("find_keys", "sql")
+def groups_in_a_statement(world: World) -> None:
+    world.capped()
+    with pytest.raises(Refused, match="VALUES") as caught:
+        ts.sql(COUNTED, ledger="tallystick.db", why="x", rho=0.1)
+    assert "LEFT JOIN" in in_sql(remedy_of(caught.value, "list_keys"))
+    listed = "(VALUES ('a'), ('b')) AS k(ward) LEFT JOIN visits AS v ON k.ward = v.ward"
+    statement = f"SELECT k.ward, COUNT(v.patient) AS n FROM {listed} GROUP BY k.ward"
+    ts.sql(statement, ledger="tallystick.db", why="x", rho=0.1)
+    delta = re.search(r"delta=([^)]*)", in_sql(remedy_of(caught.value, "find_keys")))[1]
+    options = f"OPTIONS(rho=0.1, delta={delta})"
+    ts.sql(STATEMENT.format(options).replace(", AVG(age) AS age", ""), ledger="tallystick.db", why="x")
+
+
+@case("declare_caps", "python")
+def caps(world: World) -> None:
+    rows = ts.Private(pyarrow.table({"patient": [1, 2], "ward": ["a", "b"]})).table(unit="patient")
+    remedy = provoked("declare_caps", lambda: rows.group_by("ward", keys=WARDS).agg(n=ts.count()))
+    capped = rows.per_unit(**dict.fromkeys(remedy["caps"], 1))
+    capped.group_by("ward", keys=WARDS).agg(n=ts.count()).plan(rho=0.1)
+
+
+@case("declare_caps", "shell")
+def caps_by_a_command_that_can_be_pasted(world: World) -> None:
+    words = (*QUERY[:6], "--measures", "count", "--rho", "0.1", "--why", "x")
+    world.succeed(*typed(world.registered().offer("dataset update", *words)))
+    world.succeed(*words)
+
+
+@case("declare_caps", "shell")
+def caps_that_a_statement_needs(world: World) -> None:
+    words = ("sql", COUNTED, "--rho", "0.1", "--why", "x")
+    world.registered("--keys", "ward=wards.csv")
+    world.succeed(*typed(world.offer("dataset update", *words)))
+    world.succeed(*words)
+
+
+@case("declare_bounds", "python")
+def bounds(world: World) -> None:
+    rows = ts.Private(pyarrow.table({"patient": [1, 2], "age": [30.0, 40.0]})).table(unit="patient")
+    capped = rows.per_unit(max_groups=1, max_rows_per_group=1)
+    remedy = provoked("declare_bounds", lambda: capped.agg(age=ts.mean("age")), InvalidInput)
+    bounded = capped.bounds(**{remedy["column"]: (remedy["lower"], remedy["upper"])})
+    bounded.agg(age=ts.mean("age")).plan(rho=0.1)
+
+
+@case("declare_bounds", "shell")
+def bounds_by_a_command_that_can_be_pasted(world: World) -> None:
+    words = ("query", "visits", "--measures", "mean(age)", "--rho", "0.1", "--why", "x")
+    world.registered("--max-groups", "1", "--max-rows-per-group", "1", "--type", "age=number")
+    world.succeed(*typed(world.offer("--bounds", *words)))
+    world.succeed(*words)
+
+
+@case("declare_type", "python")
+def types(world: World) -> None:
+    source = ts.Private("visits.csv")
+    rows = source.table(unit="patient").per_unit(max_groups=1, max_rows_per_group=1)
+    remedy = provoked("declare_type", lambda: rows.agg(age=ts.mean("age", lower=0, upper=9)), InvalidInput)
+    typed_rows = source.table(unit="patient", types={remedy["column"]: remedy["type"]})
+    typed_rows.per_unit(max_groups=1, max_rows_per_group=1).agg(age=ts.mean("age", lower=0, upper=9)).plan(rho=0.1)
+
+
+@case("declare_type", "shell")
+def types_by_a_command_that_can_be_pasted(world: World) -> None:
+    words = ("query", "visits", "--measures", "mean(age,0,100)", "--rho", "0.1", "--why", "x")
+    world.registered("--max-groups", "1", "--max-rows-per-group", "1")
+    world.succeed(*typed(world.offer("--type", *words)))
+    world.succeed(*words)
+
+
+def test_a_type_is_not_declared_where_the_source_has_its_own(world: World) -> None:
+    parquet.write_table(pyarrow.table({"patient": [1, 2], "age": ["x", "y"]}), "ages.parquet")
+    rows = ts.Private("ages.parquet").table(unit="patient")
+    with pytest.raises(InvalidInput) as caught:
+        rows.per_unit(max_groups=1, max_rows_per_group=1).agg(age=ts.mean("age", lower=0, upper=9))
+    assert caught.value.remedies == ()
+
+
+FLOORS = (
+    "SELECT f.floor, COUNT(*) AS n FROM visits AS v JOIN floors AS f ON v.ward = f.ward "
+    "WHERE v.ward = 'a' GROUP BY f.floor"
+)
+
+
+@case("name_public_table", "python")
+def a_public_table(world: World) -> None:
+    world.capped()
+    words = {"ledger": "tallystick.db", "why": "x", "epsilon": 0.3, "delta": 1e-6}
+    provoked("name_public_table", lambda: ts.sql(FLOORS, **words), InvalidInput)
+    ts.sql(FLOORS, **words, public={"floors": "floors.csv"})
+
+
+@case("name_public_table", "shell")
+def a_public_table_on_the_command_line(world: World) -> None:
+    words = ("sql", FLOORS, "--epsilon", "0.3", "--delta", "1e-6", "--why", "x")
+    assert "--public NAME=FILE" in world.capped().offer("--public", *words)
+    world.succeed(*words, "--public", "floors=floors.csv")
+
+
+@case("pass_frame", "python")
+def a_data_frame(world: World) -> None:
+    provoked("pass_frame", lambda: ts.Private(3), InvalidInput)
+    ts.Private(pyarrow.table({"patient": [1]})).table(unit="patient")
+
+
+@case("join_on_unit", "python")
+def a_private_table_beside_another(world: World) -> None:
+    with world.capped().book() as book:
+        table = opened_table(book.open("clinic"))
+        provoked("join_on_unit", lambda: table.join("visits.csv", on="patient"), Refused)
+        table.join_on_unit(opened_table(book.open("clinic")), max_rows=1, other_rows=1, prefix="other_")
+
+
+@case("join_on_unit", "shell")
+def a_private_table_beside_another_in_a_statement(world: World) -> None:
+    words = (*QUERY, "--rho", "0.1", "--join", "visits.csv")
+    assert "JOIN" in world.capped().offer("JOIN", *words)
+    both = "SELECT COUNT(*) AS n FROM visits AS a JOIN visits AS b ON a.patient = b.patient"
+    world.succeed("sql", both, "--rho", "0.1", "--why", "x")
+
+
+@case("update_table", "python")
+def a_table_that_is_registered_again(world: World) -> None:
+    with world.capped().book() as book:
+        book.open("clinic").register("other", source="table other")
+        book.open("clinic").register("other", source="table other", note="now", update=True)
+
+
+@case("update_table", "shell")
+def a_table_that_is_registered_again_by_a_command(world: World) -> None:
+    line = in_shell(Remedy("update_table", dataset="visits"), Command())
+    world.capped().succeed(*typed(line))
+
+
+@case("move_source", "shell")
+def a_file_that_moved(world: World) -> None:
+    world.capped()
+    Path("visits.csv").rename("moved here.csv")
+    words = (*QUERY, "--rho", "0.1")
+    line = world.offer("dataset update", *words)
+    world.succeed(*typed(line.replace("NEW_PLACE", "'moved here.csv'")))
+    world.succeed(*words)
+
+
+@case("add_dataset", "shell")
+def a_first_data_set(world: World) -> None:
+    world.succeed("ledger", "init", "tallystick.db")
+    line = world.offer("dataset add", *QUERY, "--rho", "0.1")
+    for stands_for, meant in (("FILE", "visits.csv"), ("WHOSE", "clinic"), ("COLUMN", "patient")):
+        line = line.replace(stands_for, meant)
+    world.succeed(*typed(line), "--max-groups", "4", "--max-rows-per-group", "1", "--bounds", "age=0:100")
+    world.succeed(*QUERY, "--rho", "0.1")
+
+
+@case("show_datasets", "python")
+@case("show_datasets", "shell")
+def the_data_sets(world: World) -> None:
+    world.capped()
+    provoked("show_datasets", lambda: ts.sql("SHOW TABLES", ledger="tallystick.db"), Refused)
+    with world.book() as book:
+        assert "visits" in book.datasets()
+    assert "visits" in world.succeed(*typed(world.offer("dataset list", "sql", "SHOW TABLES")))
+
+
+@case("state_decisions", "python")
+@case("state_decisions", "shell")
+def decisions_on_a_card(world: World) -> None:
+    from tallystick.cards import read_card
+    from tallystick.cards.registry import registry_record
+
+    world.capped()
+    words = (*QUERY, "--rho", "0.1", "--key", "k", "--card")
+    world.succeed(*words, "first.html")
+    remedy = provoked("state_decisions", lambda: registry_record(read_card("first.html")[0].facts), InvalidInput)
+    assert set(remedy["answers"]) == {"curators", "region", "product_type"}
+    line = world.offer("--about", "card", "export", "first.html", "--out", "record.yaml")
+    world.succeed(*typed(line))
+    world.succeed(*words, "second.html")
+    world.succeed("card", "export", "second.html", "--out", "record.yaml")
+
+
+# ---- accounts, answers and the ledger
+
+
+@case("open_account", "python")
+def an_account_that_is_not_there(world: World) -> None:
+    with ts.Ledger("tallystick.db") as book:
+        remedy = provoked("open_account", lambda: book.open("study"), InvalidInput)
+        book.open(remedy["account"], budget=read_loss(remedy["budget"]))
+
+
+@case("open_account", "shell")
+def an_account_that_is_not_there_by_a_command_that_can_be_pasted(world: World) -> None:
+    with ts.Ledger("other ledger.db"):
+        pass
+    words = ("budget", "ana's study", "--ledger", "other ledger.db")
+    world.succeed(*typed(world.offer("account open", *words)))
+    world.succeed(*words)
+
+
+@case("reopen_account", "python")
+@case("raise_limit", "python")
+def an_account_with_another_limit(world: World) -> None:
+    with an_account("zcdp(rho=0.5)") as book:
+        with pytest.raises(Refused) as caught:
+            book.open("study", budget=ts.zcdp(rho=0.9))
+        book.open(remedy_of(caught.value, "reopen_account")["account"])
+        higher = remedy_of(caught.value, "raise_limit")
+        book.open("study").raise_limit(read_loss(higher["budget"]), why="agreed")
+        assert float(book.open("study").limit.first) == 0.9
+
+
+@case("reopen_account", "shell")
+def a_second_table_of_a_population(world: World) -> None:
+    world.capped()
+    words = ["dataset", "add", "floors.csv", "--population", "clinic", "--unit", "ward", "--limit", "rho=0.9"]
+    assert "leave --limit out" in world.offer("leave", *words)
+    world.succeed(*words[:-2])
+
+
+def broken(world: World) -> None:
+    """A release that fails after its charge, which closes the data."""
+
+    def fail(self: object, table: object) -> object:
+        raise ValueError
+
+    with world.monkeypatch.context() as patched:
+        patched.setattr(DuckEngine, "stored_rows", fail)
+        assert world.type(*QUERY, "--rho", "0.1")[0] == 9
+
+
+@case("clear_failure", "python")
+def data_that_are_closed(world: World) -> None:
+    broken(world.capped())
+    with world.book() as book:
+        account = book.open("clinic")
+        provoked("clear_failure", lambda: asked(account).plan(rho=0.1).release(why="x"), Quarantined)
+        account.clear(why="looked at the log")
+        asked(account).plan(rho=0.1).release(why="x")
+
+
+@case("clear_failure", "shell")
+def data_that_are_closed_by_a_command_that_can_be_pasted(world: World) -> None:
+    broken(world.capped())
+    words = (*QUERY, "--rho", "0.1", "--key", "again")
+    world.succeed(*typed(world.offer("dataset clear", *words)))
+    world.succeed(*words)
+
+
+@case("reuse_key", "python")
+@case("reuse_key", "sql")
+def an_answer_that_is_paid_for(world: World) -> None:
+    with world.capped().book() as book:
+        account = book.open("clinic")
+        asked(account).plan(rho=0.1).release(why="x", key="first")
+        with pytest.warns(ChargedAgain) as caught:
+            asked(account).plan(rho=0.1).release(why="x")
+        remedy = caught[0].message.remedies[0]
+        assert not asked(account).plan(rho=0.1).release(why="x", key=remedy["key"]).fresh
+    assert in_sql(remedy) == "OPTIONS(key='first') gives that answer for nothing"
+
+
+@case("reuse_key", "shell")
+def an_answer_that_is_paid_for_on_the_command_line(world: World) -> None:
+    words = ("publish", "run", "plan.json", "--why", "x")
+    world.capped().succeed("publish", "plan", *QUERY[1:8], "--rho", "0.1", "--out", "plan.json")
+    world.succeed(*words, "--key", "first key")
+    line = in_shell(Remedy("reuse_key", key="first key"), Command())
+    assert "charged" in world.succeed(*words, *shlex.split(line)[:2])
+
+
+@case("verify_ledger", "python")
+@case("verify_ledger", "shell")
+def a_ledger_that_may_be_altered(world: World) -> None:
+    from tallystick.ledger import journal
+
+    with world.capped().book() as book:
+        with book.store.read() as transaction:
+            provoked("verify_ledger", lambda: journal.entry_body(transaction, 10**6), LedgerIntegrity)
+        assert book.verify().intact
+    line = in_shell(Remedy("verify_ledger"), Command(values={"ledger": "tallystick.db"}))
+    world.succeed(*typed(line))
+
+
+@case("create_ledger", "python")
+def a_ledger_that_is_not_there(world: World) -> None:
+    remedy = provoked("create_ledger", lambda: ts.Ledger("new one.db", create=False), InvalidInput)
+    ts.Ledger(remedy["place"]).close()
+
+
+@case("create_ledger", "shell")
+def a_ledger_that_is_not_there_by_a_command_that_can_be_pasted(world: World) -> None:
+    words = ("ledger", "show", "--ledger", "new one.db")
+    world.succeed(*typed(world.offer("ledger init", *words)))
+    world.succeed(*words)
+
+
+def on_another_host(world: World) -> str:
+    """Copy a ledger to a host that has not seen it; its head."""
+    an_account("zcdp(rho=0.5)").close()
+    with ts.Ledger("tallystick.db") as book:
+        head = book.head().hash
+    shutil.copy("tallystick.db", "copy of it.db")
+    Path("tallystick.db").unlink()
+    world.monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(Path("other host").absolute()))
+    return head
+
+
+@case("accept_head", "python")
+@case("accept_first_use", "python")
+def a_ledger_of_another_host(world: World) -> None:
+    head = on_another_host(world)
+    with ts.Ledger("copy of it.db") as book, pytest.raises(Refused) as caught:
+        book.open("study").reserve(ts.gaussian(sigma=5), why="x")
+    remedy_of(caught.value, "accept_first_use")
+    remedy_of(caught.value, "accept_head")
+    with ts.Ledger("copy of it.db", expect_head=head) as book:
+        book.open("study").reserve(ts.gaussian(sigma=5), why="x")
+
+
+@pytest.mark.parametrize("way", ["--expect-head", "--first-use"])
+def test_a_ledger_of_another_host_is_accepted_by_a_command_that_can_be_pasted(world: World, way: str) -> None:
+    head = on_another_host(world)
+    words = ("charge", "add", "gaussian(sigma=5)", "--why", "x", "--ledger", "copy of it.db")
+    line = world.offer(way, *words)
+    world.succeed(*[head if word == "HASH" else word for word in shlex.split(line[line.rindex("tallystick ") :])[1:]])
+    world.succeed(*words)
+
+
+ELSEWHERE = {("accept_head", "shell"), ("accept_first_use", "shell")}
+"""Tried by the test above."""
+NOT_OFFERED = {("pass_frame", "shell"), ("move_source", "python"), ("add_dataset", "python")}
+"""A command line cannot pass a data frame; a program opens its own files."""
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> World:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TALLYSTICK_LEDGER", raising=False)
+    return World(capsys, monkeypatch)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    "function", [each for cases in CASES.values() for each in cases], ids=lambda function: function.__name__
+)
+def test_a_remedy_works(world: World, function: Case) -> None:
+    function(world)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_words_and_a_case_in_each_interface(kind: str) -> None:
+    for interface, words in (("python", IN_PYTHON), ("shell", SHELL)):
+        assert kind in words
+        if (kind, interface) not in NOT_OFFERED:
+            assert (kind, interface) in {*CASES, *ELSEWHERE}
+    if kind in IN_SQL:
+        assert (kind, "sql") in CASES
+
+
+def test_what_is_not_offered_has_no_words() -> None:
+    assert in_shell(Remedy("pass_frame"), Command()) is None
+    assert in_python(Remedy("move_source", dataset="visits")) is None
+    assert in_python(Remedy("add_dataset")) is None
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        InvalidInput("sigma", -1, "a number > 0", code="outside_domain", remedies=[Remedy("round_up", value=3)]),
+        InvalidInput("loss", ts.gdp(mu=1), "a number"),
+        AdjacencyMismatch("add_remove", "replace"),
+        BudgetExceeded("clinic", asked=0.5, left=0.1, account="clinic", unit="patient"),
+        Refused("no", remedies=[Remedy("list_keys")]),
+    ],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_an_error_comes_out_of_a_socket_as_it_went_in(problem: TallystickError) -> None:
+    data = json.loads(json.dumps(problem.to_data()))
+    again = TallystickError.from_data(data)
+    assert type(again) is type(problem)
+    assert str(again) == str(problem)
+    assert again.to_data() == data

@@ -296,8 +296,7 @@ def dry_statement(
     statement: Statement, book: Ledger, *, why: str | None, key: str | None, out: Path | None
 ) -> dict[str, Any]:
     """``dry`` for a statement in SQL."""
-    from tallystick.tables.denial import with_plans
-    from tallystick.tables.sql.answer import form_of, key_of, names_of, reason_of
+    from tallystick.tables.sql.answer import denied_statement, form_of, key_of, names_of, reason_of
 
     said, account, asked = statement.options.given, statement.plan.account, statement.released.known.dataset
     assert account is not None
@@ -314,7 +313,7 @@ def dry_statement(
             job = Job(plan, account, find(asked, book), reason_of(statement, why), name, out, None, anew=True)
             return dry(job, names_of(statement, form))
         except BudgetExceeded as problem:
-            raise with_plans(statement.plan, problem, account, asked) from None
+            raise denied_statement(statement, problem, account, asked) from None
 
 
 def _told(job: Job, problem: BudgetExceeded) -> BudgetExceeded:

@@ -243,17 +243,32 @@ def answered(
     except IdempotencyConflict as problem:
         if automatic is None:
             raise
-        raise IdempotencyConflict(
+        conflict = IdempotencyConflict(
             f"this statement was asked before and has no answer ({problem}); to pay and try again, give it another key",
             remedies=[Remedy("set_argument", argument="key", value="again")],
-        ) from None
+        )
+        conflict.interface = "sql"
+        raise conflict from None
     except BudgetExceeded as problem:
         # in the statement's own words and order
-        denial = with_plans(statement.plan, problem, plan.account or account, known.dataset)
-        denial.interface = "sql"
-        raise denial from None
+        raise denied_statement(statement, problem, plan.account or account, known.dataset) from None
     assert made.receipt is not None
     return Answered(statement, made, str(account.paid(made.receipt)), account.remaining.text(upward=False), form)
+
+
+def denied_statement(
+    statement: Statement, problem: BudgetExceeded, account: Account, dataset: str | None
+) -> BudgetExceeded:
+    """The denial of a statement, with the smaller ones that fit; a price in the statement overrides one beside it."""
+    denial = with_plans(statement.plan, problem, account, dataset)
+    own = statement.options.price
+    remedies = []
+    for remedy in denial.remedies:
+        is_own = remedy.get("argument") in own
+        remedies.append(Remedy(remedy.kind, **remedy.facts, in_statement=True) if is_own else remedy)
+    denial = denial.with_remedies(remedies)
+    denial.interface = "sql"
+    return denial
 
 
 def reason_of(statement: Statement, why: str | None) -> str:

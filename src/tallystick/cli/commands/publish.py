@@ -157,9 +157,9 @@ def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
         *(f"warning  {warning}" for warning in plan.facts()["warnings"]),
         "no data was opened",
     ]
-    if facts["refused"]:
+    if facts.get("refused"):
         lines[1:1] = _problem_lines(facts["refused"], "works")
-    if facts["would_fit"]:
+    if facts.get("would_fit"):
         lines[1:1] = _problem_lines(facts["would_fit"], "fits")
     said = plan.facts()["warnings"]  # at the top already
     return [*lines, "", *(line for line in plan.explain().splitlines() if line.removeprefix("  WARNING  ") not in said)]

@@ -15,7 +15,7 @@ from typing import Any, Final
 KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         # A denied charge: each of these fits what is left.
-        "lower_price": ("argument", "value"),  # also: measure, errors
+        "lower_price": ("argument", "value"),  # also: measure, errors; in_statement, if a statement names the price
         "keep_measures": ("measures", "dropped"),  # also: argument, value
         "lower_max_groups": ("max_groups",),  # also: argument, value
         "change_delta": ("delta", "cost"),

@@ -80,12 +80,12 @@ def test_no_refusal_of_the_corpus_has_a_word_in_it_that_nobody_typed() -> None:
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
-        ("SHOW TABLES", ("the statement SHOW at 1:1", "tallystick dataset list")),
-        ("DESCRIBE visits", ("the statement DESCRIBE at 1:1", "tallystick dataset show NAME")),
+        ("SHOW TABLES", ("the statement SHOW at 1:1", "ledger.datasets()")),
+        ("DESCRIBE visits", ("the statement DESCRIBE at 1:1", "ledger.datasets()")),
         (f"{VISITS} WHERE 1 = 0", ("a condition that no row meets at 1:35", "EXPLAIN")),
         (f"{VISITS} WHERE FALSE AND age > 3", ("a condition that no row meets", "EXPLAIN")),
         (f"{VISITS} WHERE EXTRACT(hour FROM visited) > 3", ("EXTRACT(hour)", "counts as its day in UTC", "dow")),
-        ("SELECT AVG(ward) FROM visits", ("AVG of type text", "text until declared, by --type ward=number")),
+        ("SELECT AVG(ward) FROM visits", ("AVG of type text", "types={'ward': 'number'}")),
         ("SELECT AVG(ward || 'a') FROM visits", ("AVG of type text", "a column or expression of numbers")),
     ],
 )

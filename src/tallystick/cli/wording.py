@@ -16,8 +16,8 @@ NAME: Final = "NAME"
 """Stands for a data set in a command if neither the error nor the command line names one."""
 PARAMETERS: Final = {"group_by": "by"}
 """Parameters of commands that have another name than the argument in Python."""
-IN_STATEMENT: Final = frozenset(("lower_price", "keep_measures", "lower_max_groups", "list_keys", "find_keys"))
-"""Kinds that ``tallystick sql`` words as SQL: a price in the statement overrides the options beside it."""
+IN_STATEMENT: Final = frozenset(("lower_max_groups", "list_keys", "find_keys"))
+"""Kinds that ``tallystick sql`` words as SQL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
     "name_public_table": lambda each, command: "--public NAME=FILE for a public table",
     "pass_frame": lambda each, command: None,
     "join_on_unit": lambda each, command: (
-        "a statement in SQL, in which private tables meet on their unit: ... JOIN ... ON ..."
+        "'tallystick sql', in whose statements private tables meet on their unit: ... JOIN ... ON ..."
     ),
     "update_table": lambda each, command: f"tallystick dataset update {command.dataset(each)}{command.ledger}",
     "move_source": lambda each, command: (
@@ -207,7 +207,8 @@ def in_shell(remedy: Remedy, command: Command) -> str | None:
     >>> in_shell(Remedy("declare_type", column="age", type="number"), query)
     "tallystick dataset update visits --type age=number --ledger 'a b.db'"
     """
-    if command.takes_statement and remedy.kind in IN_STATEMENT:
+    is_in_statement = remedy.kind in IN_STATEMENT or remedy.get("in_statement")  # which overrides options
+    if command.takes_statement and is_in_statement:
         return IN_SQL[remedy.kind](remedy)
     return SHELL[remedy.kind](remedy, command)
 

@@ -171,8 +171,12 @@ def _other_delta(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -
 
 def _more_noise(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -> list[Remedy]:
     """More noise, if the loss is that of one release with Gaussian or Laplace noise and nothing else."""
-    kinds = [leaf.kind for leaf, count in loss.terms if count == 1]
-    if len(loss.terms) != 1 or kinds not in (["gaussian"], ["laplace"]) or problem.left.a1 < problem.asked.a1:
+    from tallystick.accounting.leaves.gaussian import Gaussian
+    from tallystick.accounting.leaves.laplace import Laplace
+
+    lone = [leaf for leaf, count in loss.terms if count == 1]
+    is_one_release = len(loss.terms) == len(lone) == 1 and isinstance(lone[0], Gaussian | Laplace)
+    if not is_one_release or problem.left.a1 < problem.asked.a1:
         return []
     noises = [noise_that_fits(problem.left, account.adjacency, account.unit, factor) for factor in (1.0, 1.01)]
     for noise in noises:

@@ -58,8 +58,8 @@ def _beside(table: Table, other: Table) -> tuple[Table, Table]:
     """Two tables of different files as tables of one source, which is both files; each leaf is called by its file."""
     if not all(each.source.paths for each in (table, other)):
         raise Refused(
-            f"tables of {table.source.kind} and of {other.source.kind} cannot meet: one engine reads both. Works: "
-            "files, or tables of one database",
+            f"tables of {table.source.kind} and of {other.source.kind} cannot meet: one engine reads both. "
+            "Use files, or tables of one database",
             remedies=[Remedy("pass_frame")],
         )
     names: dict[str, str] = {}

@@ -90,7 +90,7 @@ def test_files_are_named_where_they_should_be_and_what_to_type(shell):
     assert typed in shell("publish", "run", "plan.json", "--why", "x", code=2)
     assert typed in shell("publish", "run", "plan.json", "--why", "x", "--dry-run", code=2)
     assert shell("budget", "clinic") == before
-    shell(*typed.replace("NEW_PLACE", "moved.csv").split())
+    shell(*typed.replace("NEW_PLACE", "moved.csv").split()[1:])
     asked(shell, "SELECT COUNT(*) FROM visits", "--rho", "0.1")
 
 

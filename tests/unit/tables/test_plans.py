@@ -311,7 +311,7 @@ def test_a_measure_of_words_is_refused_with_the_way_out_and_texts_read_as_number
     path.write_text("u,word,v\n1,x,2\n")
     words = ts.Private(str(path)).table(unit="u").per_unit(max_rows_per_group=1)
     for measure in (ts.sum("word", 0, 1), ts.histogram("word", [0, 1])):
-        with pytest.raises(InvalidInput, match=r"word is text.*--type word=number"):
+        with pytest.raises(InvalidInput, match=r"word is text.*types="):
             words.agg(total=measure)
     numbers = ts.Private(str(path)).table(unit="u", types={"v": "number"}).per_unit(max_rows_per_group=1)
     plan = numbers.agg(total=ts.sum("v", 0, 1)).plan(rho=1)

@@ -53,7 +53,7 @@ class StatementWork(Work):
 
     def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
         """Return a denial with smaller plans, in the statement's own words and order."""
-        return answers.denial_of(self.statement, problem, self.account)
+        return answers.denied_statement(self.statement, problem, self.account, self.dataset.name)
 
     def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
         """Return what EXPLAIN says."""

@@ -245,12 +245,15 @@ def answered(
     except IdempotencyConflict as problem:
         if asked.form is None:
             raise
-        raise IdempotencyConflict(
+        conflict = IdempotencyConflict(
             f"this statement was asked before and has no answer ({problem}); to pay and try again, give it another key",
             remedies=[Remedy("set_argument", argument="key", value="again")],
-        ) from None
+        )
+        conflict.interface = "sql"
+        raise conflict from None
     except BudgetExceeded as problem:
-        raise denial_of(statement, problem, asked.plan.account or account) from None
+        payer = asked.plan.account or account
+        raise denied_statement(statement, problem, payer, statement.released.known.dataset) from None
     assert made.receipt is not None
     paid, left = str(account.paid(made.receipt)), account.remaining.text(upward=False)
     return Answered(statement, made, paid, left, asked.form)
@@ -284,9 +287,17 @@ def quiet_reasons(asked: AskedAs) -> Iterator[None]:
         yield
 
 
-def denial_of(statement: Statement, problem: BudgetExceeded, account: Account) -> BudgetExceeded:
-    """Return a denial with smaller plans, in the statement's own words and order."""
-    denial = with_plans(statement.plan, problem, account, statement.released.known.dataset)
+def denied_statement(
+    statement: Statement, problem: BudgetExceeded, account: Account, dataset: str | None
+) -> BudgetExceeded:
+    """The denial of a statement, with the smaller ones that fit; a price in the statement overrides one beside it."""
+    denial = with_plans(statement.plan, problem, account, dataset)
+    own = statement.options.price
+    remedies = []
+    for remedy in denial.remedies:
+        is_own = remedy.get("argument") in own
+        remedies.append(Remedy(remedy.kind, **remedy.facts, in_statement=True) if is_own else remedy)
+    denial = denial.with_remedies(remedies)
     denial.interface = "sql"
     return denial
 

@@ -47,6 +47,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "reuse_key": ("key",),
         "verify_ledger": (),
         "create_ledger": ("place",),
+        "start_again": ("place",),
         "accept_head": (),
         "accept_first_use": (),
     }

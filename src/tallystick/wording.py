@@ -150,6 +150,9 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "reuse_key": lambda each: f"key={each['key']!r} gives that answer for nothing",
     "verify_ledger": lambda each: "ledger.verify()",
     "create_ledger": lambda each: f"ts.Ledger({each['place']!r})",
+    "start_again": lambda each: (
+        f'ts.Ledger({each["place"]!r}, first_use="the reason"), if its owner starts again on purpose'
+    ),
     "accept_head": lambda each: (
         'ts.Ledger(place, expect_head="HASH"), where HASH is a head that another host, a receipt '
         "or a card of the ledger shows"

@@ -785,6 +785,30 @@ def a_ledger_that_is_not_there_by_a_command_that_can_be_pasted(world: World) -> 
     world.succeed(*words)
 
 
+def a_ledger_that_is_gone() -> None:
+    an_account("zcdp(rho=0.5)").close()
+    with ts.Ledger("tallystick.db") as book:
+        book.open("study").reserve(ts.gaussian(sigma=5), why="x")
+    for path in Path().glob("tallystick.db*"):
+        path.unlink()
+
+
+@case("start_again", "python")
+def a_ledger_that_was_deleted(world: World) -> None:
+    a_ledger_that_is_gone()
+    remedy = provoked("start_again", lambda: ts.Ledger("tallystick.db"), LedgerIntegrity)
+    ts.Ledger(remedy["place"], first_use="the reason").close()
+    ts.Ledger("tallystick.db").close()
+
+
+@case("start_again", "shell")
+def a_ledger_that_was_deleted_by_a_command_that_can_be_pasted(world: World) -> None:
+    a_ledger_that_is_gone()
+    words = ("account", "open", "study", "--budget", "zcdp(rho=0.5)")
+    world.succeed(*typed(world.offer("ledger init", *words)))
+    world.succeed(*words)
+
+
 def on_another_host(world: World) -> str:
     """Copy a ledger to a host that has not seen it; its head."""
     an_account("zcdp(rho=0.5)").close()

@@ -187,6 +187,10 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
     "reuse_key": lambda each, command: f"--key {shlex.quote(each['key'])} gives that answer for nothing",
     "verify_ledger": lambda each, command: f"tallystick ledger verify{command.ledger}",
     "create_ledger": lambda each, command: f"tallystick ledger init {shlex.quote(each['place'])}",
+    "start_again": lambda each, command: (
+        "if its owner starts again on purpose: "
+        f'tallystick ledger init {shlex.quote(each["place"])} --first-use --why "..."'
+    ),
     "accept_head": lambda each, command: (
         "with the HASH that 'tallystick ledger head' prints on a host that knows the ledger, or that a receipt or a "
         f"card of it shows: {_accepted(command, '--expect-head HASH')}"

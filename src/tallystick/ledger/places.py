@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from tallystick.errors import LedgerIntegrity, Unavailable
+from tallystick.errors import LedgerIntegrity, Remedy, Unavailable
 from tallystick.ledger.chain import config_directory, digest, own_file
 from tallystick.place import Place
 
@@ -39,14 +39,13 @@ def require_no_ledger(place: Place, config: Path | None) -> None:
 def exchanged(place: Place, known: Iterable[str], present: str | None) -> LedgerIntegrity:
     """Return the error for a place at which this host knows another ledger than the one that is there."""
     found = "there is none" if present is None else f"it holds ledger {present[:8]}"
-    command = "init" if present is None else "accept"
+    remedy = Remedy("start_again", place=str(place)) if present is None else Remedy("accept_first_use")
     names = ", ".join(sorted(each[:8] for each in known))
     return LedgerIntegrity(
-        f"This host knows ledger {names} at {place}, and now {found}. What was spent before would be forgotten. "
-        "Nothing was written.\n"
-        "Restore the ledger. If its owner replaced it on purpose, run: "
-        f"tallystick ledger {command} --first-use --why TEXT --ledger PLACE\n"
-        'In Python: ts.Ledger(place, first_use="the reason")'
+        f"this host knows ledger {names} at {place}, and now {found}. What was spent before would be forgotten. "
+        "Nothing was written. Restore the ledger",
+        code="ledger_exchanged",
+        remedies=[remedy],
     )
 
 

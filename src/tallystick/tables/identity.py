@@ -28,12 +28,14 @@ class Identity:
     ``name`` is the text that the ledger records. ``marks`` are other facts that every name of the same data shares.
     ``near`` are marks of what the data are stored in or made of: the file of a database table, the tables of a view.
     ``plain`` is False where the rows come from elsewhere: a view, a foreign table, a data frame over stored tables.
+    ``views`` are relations of the same DuckDB file whose rows come from elsewhere, as ``table_suffix`` writes them.
     """
 
     name: str
     marks: frozenset[str] = frozenset()
     near: frozenset[str] = frozenset()
     plain: bool = True
+    views: frozenset[str] = frozenset()
 
     @property
     def all_marks(self) -> frozenset[str]:
@@ -52,14 +54,14 @@ UNKNOWN: Final = "unknown"
 """A mark in ``near``: some of the rows may come from a place that cannot be identified."""
 
 
-def of_file(file: OpenFile, kind: str, table: str, *, plain: bool = True) -> Identity:
+def of_file(file: OpenFile, kind: str, table: str) -> Identity:
     """The identity of a table in an opened file; CSV and Parquet files hold one table."""
     whole = frozenset({f"file {file.real}", _inode(file.id)})
     if kind != "duckdb":
         return Identity(f"file {file.real}", whole)
     suffix = table_suffix(table)
     marks = frozenset(f"{mark}{suffix}" for mark in whole)
-    return Identity(f"file {file.real}{suffix}", marks, near=whole, plain=plain)
+    return Identity(f"file {file.real}{suffix}", marks, near=whole)
 
 
 def table_suffix(table: str) -> str:
@@ -149,6 +151,12 @@ def _refuse_hidden(ledger: Ledger, own: Identity, found: Overlap) -> None:
             f"this table holds or reads rows of the registered dataset {name!r}, under another name. "
             f"Ask {name!r}, or register this table for the same population"
         )
+    if not own.plain and own.name.startswith(FILE):
+        raise Refused(
+            "this is a view of a DuckDB file, or a table with generated columns: its own SQL decides which rows it "
+            "shows, so they cannot be recognised. Make it a table (CREATE TABLE ... AS SELECT * FROM ...), or register "
+            "it: tallystick dataset add FILE --table NAME ..."
+        )
     if not own.plain and UNKNOWN in own.near and ledger.datasets():
         raise Refused(
             "this is a view, a foreign table or a data frame whose rows cannot be identified, and this ledger has "
@@ -167,6 +175,8 @@ class _Marked:
     sources: frozenset[str]
     marks: frozenset[str]
     near: frozenset[str]
+    tables: frozenset[str]
+    """Names of tables in the DuckDB files of ``near``, as ``table_suffix`` writes them."""
     moved: frozenset[str]
     """Marks of the place where a registered link leads now, if that is not where it led when it was registered."""
 
@@ -174,7 +184,7 @@ class _Marked:
     def of(cls, dataset: Registered) -> _Marked:
         lasting = {mark for mark in dataset.marks if not mark.startswith(INODE)}
         remembered = dataset.marks - lasting
-        marks, near, moved = set(lasting), set[str](), set[str]()
+        marks, near, tables, moved = set(lasting), set[str](), set[str](), set[str]()
         for kind, place, table in dataset.tables():
             if kind not in ("csv", "parquet", "duckdb"):
                 continue
@@ -185,13 +195,14 @@ class _Marked:
             else:
                 moved |= {f"{mark}{suffix}" for mark in whole}
             if suffix:
+                tables.add(suffix)
                 near |= whole
                 for mark in lasting:  # the file where a link led before
                     near |= _file_marks(mark[len(FILE) : -len(suffix)], set()) if mark.endswith(suffix) else set()
         for mark in lasting:
             if mark.startswith(FILE):  # a file that a program registered by its path
                 marks |= _file_marks(mark.removeprefix(FILE), remembered)
-        return cls(dataset.sources, frozenset(marks), frozenset(near), frozenset(moved))
+        return cls(dataset.sources, frozenset(marks), frozenset(near), frozenset(tables), frozenset(moved))
 
     def names(self, own: Identity) -> bool:
         """Whether the opened data are this dataset.
@@ -207,9 +218,12 @@ class _Marked:
         return not (_of_server(own.marks) and _of_server(self.marks))
 
     def touches(self, own: Identity) -> bool:
-        """Whether the rows overlap although this is not the same table."""
+        """True if the rows overlap although this is not the same table, or may: of two relations of one DuckDB file,
+        one of them a view, the view may read the other.
+        """
         overlap = (own.marks & (self.near | self.moved)) | (own.near & (self.marks | self.moved))
-        return bool(overlap) or (not own.plain and bool(own.near & self.near))
+        has_view = not own.plain or bool(own.views & self.tables)
+        return bool(overlap) or (has_view and bool(own.near & self.near))
 
 
 def _of_server(marks: Iterable[str]) -> bool:

@@ -169,7 +169,7 @@ class Asked:
 
         Nothing is charged yet. What is recognised here is what the reader's engine reads.
         """
-        with Reader(self.plan.query.table.source, rows=rows) as reader:
+        with Reader(self.plan.query.table.source, rows=rows, tables=_leaves(self.plan)) as reader:
             known = self._recognised(reader)
             check_allowed(self.plan, self.account, self.dataset, known)
             yield reader, known[0].source
@@ -327,7 +327,7 @@ def preflight(plan: Plan, reader: Reader | None = None) -> None:
     fails here, and no row is looked at. What ran once on columns of the same types is not run again.
     """
     if reader is None:
-        with Reader(plan.query.table.source, rows=False) as own:
+        with Reader(plan.query.table.source, rows=False, tables=_leaves(plan)) as own:
             preflight(plan, own)
         return
     with quiet("rehearsing the plan"):
@@ -336,6 +336,11 @@ def preflight(plan: Plan, reader: Reader | None = None) -> None:
             check_room()
         same_columns(plan, engine)
         _rehearse_stages(plan, engine)
+
+
+def _leaves(plan: Plan) -> list[str]:
+    """The names of the stored tables that take part."""
+    return [leaf.name for leaf in plan.query.table.leaves()]
 
 
 def _rehearse_stages(plan: Plan, engine: Engine) -> None:
@@ -440,7 +445,7 @@ def _read(query: Query, engine: Engine, *, rows: bool) -> dict[str, str]:
 
 def integers(plan: Plan, progress: Progress = None) -> Exact:
     """The exact integers of a plan, from a source that is opened for this alone. For tests, audits and rehearsals."""
-    with open_engine(plan.query.table.source) as engine:
+    with open_engine(plan.query.table.source, tables=_leaves(plan)) as engine:
         same_columns(plan, engine)
         return _integers(plan, engine, progress)
 

@@ -11,7 +11,7 @@ import numbers
 import os
 import re
 import resource
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -76,6 +76,10 @@ class Source:
     def paths(self) -> tuple[str, ...]:
         """The files of this source."""
         return self.paths_of(*FILES)
+
+    def paths_with(self, tables: Iterable[str]) -> tuple[str, ...]:
+        """The files that hold some tables."""
+        return tuple(dict.fromkeys(path for table in tables for path in self.member(table)[0].paths))
 
     def paths_of(self, *kinds: str) -> tuple[str, ...]:
         """Those of some kinds; a link says what kind of file it leads to, which may be called otherwise."""

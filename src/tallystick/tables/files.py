@@ -71,6 +71,11 @@ class OpenFile:
         """Bytes when the file was opened."""
         return self._version.size
 
+    @property
+    def written(self) -> int:
+        """Time of the last write when the file was opened, in nanoseconds."""
+        return self._version.modified
+
     @contextlib.contextmanager
     def stream(self) -> Iterator[BinaryIO]:
         """The bytes from the start. One stream at a time: streams share the descriptor's position."""

@@ -503,6 +503,40 @@ def test_a_registered_file_that_this_user_may_not_look_at_is_known_by_its_inode(
     path = write(tmp_path / "people.csv", PRIVATE)
     registered(ledger, path)
     os.link(path, tmp_path / "second.csv")
+    plan = plan_of(tmp_path / "second.csv", own)
+    forbid(path, monkeypatch)
+    with pytest.raises(Refused, match="belongs to population 'clinic'"):
+        plan.release(why="x")
+
+
+@pytest.mark.parametrize("by", ["dataset add", "a program"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("at_its_place", ["nothing", "a folder that may not be entered", "another file"])
+def test_a_registered_file_that_was_moved_away_is_known_by_its_inode(
+    at_its_place: str, kind: str, by: str, tmp_path: Path, ledger: ts.Ledger, own: Account,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    (tmp_path / "data").mkdir()
+    path = write(tmp_path / "data" / f"people.{kind}", PRIVATE)
+    if by == "a program":
+        ledger.open("clinic", budget=ts.zcdp(rho=1), unit="who").register("people", source=str(path))
+    else:
+        registered(ledger, path)
+    elsewhere = path.replace(tmp_path / f"elsewhere.{kind}")
+    if at_its_place == "another file":
+        write(path, OWN)
+    elif at_its_place != "nothing":
+        forbid(path, monkeypatch)
+    with pytest.raises(Refused, match="belongs to population 'clinic'"):
+        plan_of(elsewhere, own).release(why="x")
+    if kind == "csv":
+        with pytest.raises(Refused, match="registered dataset 'people'"):
+            capped(write(tmp_path / "mine.csv", OWN), own).group_by("who", keys=elsewhere)
+    assert own.history() == []
+
+
+def forbid(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make looking at a path fail, as a folder does that this user may not enter. Root may enter all of them."""
     stat = os.stat
 
     def forbidden(given: Any, *more: Any, **named: Any) -> Any:
@@ -510,10 +544,37 @@ def test_a_registered_file_that_this_user_may_not_look_at_is_known_by_its_inode(
             raise PermissionError
         return stat(given, *more, **named)
 
-    plan = plan_of(tmp_path / "second.csv", own)
     monkeypatch.setattr(os, "stat", forbidden)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_unrelated_file_with_the_inode_of_a_file_that_was_replaced_is_not_registered(
+    kind: str, tmp_path: Path, ledger: ts.Ledger, own: Account
+) -> None:
+    """File systems use numbers of inodes again. Here the old file itself is rewritten, which keeps its inode."""
+    path = write(tmp_path / f"people.{kind}", PRIVATE)
+    registered(ledger, path)
+    old = tmp_path / f"old.{kind}"
+    os.link(path, old)
+    os.replace(write(tmp_path / f"new.{kind}", PRIVATE), path)
+    os.utime(old, ns=(10**18, 10**18))
+    assert plan_of(old, own).release(why="x").fresh
+
+
+def test_the_inode_of_a_place_that_a_dataset_has_left_needs_the_time_of_its_last_write(
+    tmp_path: Path, ledger: ts.Ledger, own: Account
+) -> None:
+    from tallystick.publish.datasets import Dataset, identified, register
+
+    old = write(tmp_path / "old.csv", PRIVATE)
+    owner = registered(ledger, old)
+    table = capped(write(tmp_path / "new.csv", PRIVATE), owner)
+    register(Dataset("people", "clinic", table.to_data(), identity=identified(table)), owner, update=True)
+    elsewhere = old.replace(tmp_path / "elsewhere.csv")
     with pytest.raises(Refused, match="belongs to population 'clinic'"):
-        plan.release(why="x")
+        plan_of(elsewhere, own).release(why="x")
+    os.utime(elsewhere, ns=(10**18, 10**18))
+    assert plan_of(elsewhere, own).release(why="x").fresh
 
 
 def test_a_limit_of_the_process_that_large_data_would_meet_is_refused_before_the_charge(

@@ -304,12 +304,17 @@ JOINED: Final = "a table that everybody may see; private tables meet on their un
 def public_file(path: Path | str, works: str, source: Source | None, ledger: Ledger | None) -> OpenFile:
     """Open a file that is to be read as public.
 
-    It is refused if it is a file of the question's own source, or if the ledger has registered it. The descriptor is
-    what was checked, so what is read from it is what was checked.
+    It is refused if it is a file of the question's own source, or if a ledger has registered it: the account's, or the
+    default ledger, which is asked as well. The descriptor is what was checked, so what is read from it is what was
+    checked.
     """
+    from tallystick.ledger.book import opened_if_there
+
     file = OpenFile(path, "public")
     try:
         refuse_private_file(file, works, () if source is None else source.paths, ledger)
+        with opened_if_there(None) or contextlib.nullcontext() as book:
+            refuse_private_file(file, works, (), book)
     except BaseException:
         file.close()
         raise

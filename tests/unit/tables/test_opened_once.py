@@ -411,6 +411,50 @@ def test_a_database_file_that_another_process_writes_is_refused_before_the_charg
     assert own.history() == []
 
 
+WRITES = """
+import duckdb, sys
+try:
+    duckdb.connect(sys.argv[1]).execute("insert into t values (1)")
+except duckdb.IOException:
+    sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_database_that_this_process_has_open_keeps_its_lock(
+    linked: bool, read_only: bool, tmp_path: Path, own: Account
+) -> None:
+    """The lock of a process goes when it closes any descriptor of the file: a second process could write then."""
+    path = write(tmp_path / "clinic.duckdb", OWN)
+    asked = tmp_path / "second.duckdb" if linked else path
+    if linked:
+        os.link(path, asked)
+    plan = plan_of(asked, own)
+    with duckdb.connect(path, read_only=read_only):
+        with pytest.raises(Unavailable, match=r"connection.close\(\)"):
+            plan.release(why="x")
+        with pytest.raises(TallystickError):
+            capped(write(tmp_path / "mine.csv", OWN), own).group_by("who", keys=path)
+        writer = subprocess.run([sys.executable, "-c", WRITES, str(path)], check=False)
+        assert writer.returncode == 7
+    assert own.history() == []
+    assert abs(counted(plan.release(why="x")) - OWN) < 15
+
+
+def test_a_database_that_is_open_without_a_lock_is_read(tmp_path: Path, own: Account) -> None:
+    """A release beside this one, or a program that reads the bytes, has no lock that could be lost."""
+    path = write(tmp_path / "clinic.duckdb", OWN)
+    with path.open("rb"), another_release(path):
+        assert abs(counted(plan_of(path, own).release(why="x")) - OWN) < 15
+
+
+def another_release(path: Path) -> Any:
+    from tallystick.tables.reader import open_engine
+
+    return open_engine(sources.source_of(path))
+
+
 def test_a_file_that_is_replaced_while_it_is_opened_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "people.csv", OWN)
     real = files._open
@@ -613,6 +657,30 @@ def test_made_up_rows_of_an_audit_are_no_registered_file(
             made_up(plan, path)
     write(tmp_path / "made-up.csv", 2)
     assert len(run.integers(plan.on(made_up(plan, tmp_path / "made-up.csv"))).numbers) == 1
+
+
+@pytest.mark.parametrize("asked", ["no account", "an account of another ledger"])
+def test_public_files_are_compared_with_the_default_ledger_too(
+    asked: str, tmp_path: Path, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TALLYSTICK_LEDGER", str(tmp_path / "budget.db"))
+    monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(tmp_path / "config"))
+    private = write(tmp_path / "private.csv", PRIVATE)
+    registered(own.ledger, private)
+    mine = write(tmp_path / "mine.csv", OWN)
+    with ts.Ledger(tmp_path / "other.db") as other:
+        account = None if asked == "no account" else other.open("own", budget=ts.zcdp(rho=1), unit="who")
+        table = capped(mine, account).per_unit(max_groups=1, max_rows_per_group=1)
+        for path in (private, str(private)):
+            with pytest.raises(Refused, match="registered dataset 'people'"):
+                table.group_by("who", keys=path)
+            with pytest.raises(Refused, match="registered dataset 'people'"):
+                table.join(path, on="who")
+            with pytest.raises(Refused, match="registered dataset 'people'"):
+                ts.Private(mine, account=account).sql(
+                    "EXPLAIN SELECT COUNT(*) FROM table JOIN p ON table.who = p.who", table, public={"p": path}, rho=1
+                )
+        assert len(table.group_by("who", keys=write(tmp_path / "public.csv", 2)).keys.rows) == 2
 
 
 def test_seeded_noise_is_for_rows_in_memory_only(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tallystick.tables.parts import Binned, Integers, OfTable, Part
 from tallystick.tables.program import HERE, TAKEN, Program, Sorting, compiled, share_of, taken, uploads, views
 from tallystick.tables.reader import Reader, open_engine, quiet
 from tallystick.tables.release import Release, answer_of
-from tallystick.tables.schema import UNSUPPORTED
+from tallystick.tables.schema import UNSUPPORTED, said
 from tallystick.tables.sorting import MOST_BYTES, sums_of
 from tallystick.tables.sources import (
     BESIDE,
@@ -418,8 +418,11 @@ def same_columns(plan: Plan, engine: Engine) -> None:
         for column, kind in leaf.base.columns:
             if kind == UNSUPPORTED:  # no question is about it, whatever an engine has learned to read since
                 continue
-            if present.get(column) not in ((kind, "text") if source.castable else (kind,)):
-                raise InvalidInput("source", source.place, f"a table with column {column!r} of type {kind}, as planned")
+            here = present.get(column)
+            if here not in ((kind, "text") if source.castable else (kind,)):
+                wanted = f"a table with column {column!r} of type {kind}, as planned"
+                why = f" (it is {said(here)})" if here == UNSUPPORTED else ""
+                raise InvalidInput("source", source.place, wanted + why)
 
 
 def _stored(query: Query, engine: Engine, *, rows: bool = True) -> dict[str, exp.Query]:

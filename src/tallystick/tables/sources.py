@@ -146,19 +146,51 @@ def _tabular(given: Any) -> bool:
 
 
 def _typed(table: Any) -> Any:
-    """The table, every column of a type that no single value decides.
+    """The table, every column of a type that no single value decides, and at which DuckDB fails for no value.
 
     Pandas' columns of objects and categories are text, value by value: DuckDB would take their type from a sample of
-    the rows and fail, after the charge, at a value that does not fit.
+    the rows and fail, after the charge, at a value that does not fit. Moments with a time zone are moments in UTC: in
+    seconds and milliseconds DuckDB would fail at those that are far away.
     """
     if not hasattr(table, "itertuples"):
-        return table
+        return _in_utc(table)
     typed = table.copy(deep=False)
     for i, kind in enumerate(table.dtypes):
+        if _has_zone(getattr(kind, "pyarrow_dtype", kind)):
+            typed.isetitem(i, _pandas_in_utc(table.iloc[:, i], kind))
         if kind.kind == "O" and getattr(kind, "storage", "") != "pyarrow" and not hasattr(kind, "pyarrow_dtype"):
             column = table.iloc[:, i]
             typed.isetitem(i, type(column)([_text(value) for value in column], index=column.index, dtype="string"))
     return typed
+
+
+def _in_utc(table: Any) -> Any:
+    """An Arrow table with its moments in UTC; the table itself if it has none with a time zone."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise InvalidInput("source", type(table).__name__, "an Arrow table, where pyarrow is installed") from None
+    kinds = pa.RecordBatchReader.from_stream(table).schema.types
+    if not any(map(_has_zone, kinds)):
+        return table
+    typed = pa.table(table)
+    for i, kind in enumerate(kinds):
+        if _has_zone(kind):
+            typed = typed.set_column(i, typed.schema.names[i], typed.column(i).cast(pa.timestamp(kind.unit)))
+    return typed
+
+
+def _pandas_in_utc(column: Any, kind: Any) -> Any:
+    if not hasattr(kind, "pyarrow_dtype"):
+        return column.dt.tz_convert("UTC").dt.tz_localize(None)
+    import pyarrow as pa
+
+    return column.astype(type(kind)(pa.timestamp(kind.pyarrow_dtype.unit)))
+
+
+def _has_zone(kind: Any) -> bool:
+    """True for moments of pandas or Arrow with a time zone, in seconds or milliseconds."""
+    return getattr(kind, "tz", None) is not None and getattr(kind, "unit", "") in ("s", "ms")
 
 
 def _text(value: Any) -> str | None:

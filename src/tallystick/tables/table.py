@@ -21,7 +21,7 @@ from tallystick.tables.local import LocalStep
 from tallystick.tables.meeting import meeting
 from tallystick.tables.parts import Caps, OfTable, Part, Units
 from tallystick.tables.reader import open_engine
-from tallystick.tables.schema import Schema, all_different, column_name, new_name
+from tallystick.tables.schema import Schema, all_different, column_name, new_name, said
 from tallystick.tables.sources import JOINED, LISTED, Source, public_input, source_from_data, source_of
 
 if TYPE_CHECKING:
@@ -242,7 +242,9 @@ class Table(local.UnitSteps):
         for name in columns:
             kind = self.schema.type_of(column_name(name))
             if kind not in GROUPABLE:
-                raise InvalidInput("group_by", name, f"a column of type {', '.join(GROUPABLE)} ({name} is {kind})")
+                raise InvalidInput(
+                    "group_by", name, f"a column of type {', '.join(GROUPABLE)} ({name} is {said(kind)})"
+                )
         if len(set(columns)) != len(columns):
             raise InvalidInput("group_by", columns, "different columns")
         if not columns:

@@ -24,7 +24,7 @@ from tallystick.tables.dialects import UNCHECKED, DuckWords, Words, name
 from tallystick.tables.engines import csvfile
 from tallystick.tables.identity import Identity, table_suffix
 from tallystick.tables.program import read_stored
-from tallystick.tables.schema import Schema, family
+from tallystick.tables.schema import MILLISECONDS, UNSUPPORTED, Schema, family
 from tallystick.tables.scratch import Scratch, private_root
 from tallystick.tables.sources import pattern_of, room_for_engine, whole_name
 
@@ -43,6 +43,14 @@ _PARQUET: dict[str, Callable[[], exp.Expression]] = {
     "hive_partitioning": exp.false,
     "union_by_name": exp.false,
 }
+_PERHAPS_MILLISECONDS = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+_MILLISECONDS = """
+    SELECT coalesce(num_children, 0),
+        coalesce(converted_type = 'TIMESTAMP_MILLIS', false) OR coalesce(contains(logical_type, 'MilliSeconds'), false)
+    FROM parquet_schema(?) ORDER BY column_id
+"""
+"""For each part of the schema how many parts it has, which come next, and whether it is a moment in milliseconds."""
+
 _RELATIONS = """
     SELECT schema_name, table_name, contains(sql, 'GENERATED ALWAYS AS') FROM duckdb_tables() WHERE database_name = ?
     UNION ALL SELECT schema_name, view_name, true FROM duckdb_views() WHERE database_name = ?
@@ -79,6 +87,7 @@ class DuckEngine:
         self.csv_names: dict[str, list[str]] = {}
         self.headers: dict[str, list[str]] = {}
         self.columns: dict[str, list[tuple[str, str]]] = {}
+        self.parquet: dict[str, list[tuple[str, str]]] = {}
         self.small = _bytes(reader) <= _SMALL
         self.room = room_for_engine()
         self.database, self.folder = _lent()
@@ -122,11 +131,37 @@ class DuckEngine:
             for i, content in enumerate((self.source.handle or {}).values()):
                 self.connection.register(f"_memory{i}", content)
         for place in self._opened("parquet"):
-            rows = self.words.render(exp.select("*").from_(_parquet(self.snapshots[place])))
             try:
-                self.connection.execute(f"CREATE TEMP VIEW {_quoted(self._parquet_name(place))} AS {rows}")
+                columns = self._parquet_columns(place)
+                # Columns that cannot be used are left out: DuckDB looks at the statistics of all that a view has, and
+                # fails at some of their values.
+                usable = [_column(column) for column, kind in columns if family(kind) != UNSUPPORTED]
+                rows = exp.select(*(usable or [exp.Null()])).from_(_parquet(self.snapshots[place]))
+                view = _quoted(self._parquet_name(place))
+                self.connection.execute(f"CREATE TEMP VIEW {view} AS {self.words.render(rows)}")
             except duckdb.Error:
                 raise InvalidInput("source", place, "a readable parquet file") from None
+
+    def _parquet_columns(self, place: str) -> list[tuple[str, str]]:
+        """The names of a Parquet file's columns and their types in DuckDB, asked once.
+
+        DuckDB reads moments in milliseconds as microseconds and fails at those that are far away. Their type is the
+        same as of others, so the file's own words are asked for.
+        """
+        if place not in self.parquet:
+            path = self.snapshots[place]
+            shown = f"{self.words.render(exp.select('*').from_(_parquet(path)))} LIMIT 0"
+            described = self.connection.execute(shown).description or []
+            columns = [(str(column[0]), str(column[1])) for column in described]
+            if any(kind in _PERHAPS_MILLISECONDS for _, kind in columns):
+                rows = self.connection.execute(_MILLISECONDS, [pattern_of(str(path))]).fetchall()
+                unusable = _in_milliseconds(rows)
+                columns = [
+                    (column, MILLISECONDS if is_one else kind)
+                    for (column, kind), is_one in zip(columns, unusable, strict=True)
+                ]
+            self.parquet[place] = columns
+        return self.parquet[place]
 
     def _parquet_name(self, place: str) -> str:
         return f"_parquet{self.source.paths.index(place)}"
@@ -258,6 +293,8 @@ class DuckEngine:
         own, _ = self.source.member(table)
         if own.kind == "csv":
             return [(column, "VARCHAR") for column in self._header(own.place)]
+        if own.kind == "parquet":
+            return self._parquet_columns(own.place)
         try:
             shown = f"SELECT * FROM {self.words.render(self._stored(table))} LIMIT 0"
             described = self.connection.execute(shown).description or []
@@ -337,6 +374,23 @@ def _parquet(path: Path) -> exp.Table:
     arguments: list[exp.Expression] = [exp.Literal.string(pattern_of(str(path)))]
     arguments += [exp.PropertyEQ(this=exp.to_identifier(key), expression=v()) for key, v in _PARQUET.items()]
     return exp.Table(this=exp.Anonymous(this="READ_PARQUET", expressions=arguments))
+
+
+def _in_milliseconds(parts: list[tuple[int, bool]]) -> list[bool]:
+    """Which columns are in milliseconds, or have a part that is; names of columns may occur twice.
+
+    >>> _in_milliseconds([(2, False), (1, False), (0, True), (0, False)])
+    [True, False]
+    """
+    found = []
+    left = 0
+    for children, is_one in parts[1:]:  # the first is the whole table
+        if left == 0:
+            found.append(is_one)
+            left = 1
+        found[-1] = found[-1] or is_one
+        left += children - 1
+    return found
 
 
 def _refuse_log(file: OpenFile) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import struct
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -107,16 +108,16 @@ def database(table: pa.Table, path: Path) -> Any:
 FORMS = (arrow, pandas, pandas_of_arrow, polars, parquet, parquet_of_spark, database)
 
 
-def outcome(source: Any, *, used: bool) -> str:
+def outcome(source: Any, *, used: bool, table: str = "table") -> str:
     """What a release would do: the error before the charge, or what happens after it."""
     try:
-        table = ts.Private(source).table("table", unit="who").per_unit(max_groups=1, max_rows_per_group=1)
-        plan = question(table, table.schema.type_of("x") if used else "none").plan(rho=1)
+        rows = ts.Private(source).table(table, unit="who").per_unit(max_groups=1, max_rows_per_group=1)
+        plan = question(rows, rows.schema.type_of("x") if used else "none").plan(rho=1)
         run.preflight(plan)
     except TallystickError as problem:
         return f"refused: {type(problem).__name__}"
     run.integers(plan)
-    return f"answers about {table.schema.type_of('x')}"
+    return f"answers about {rows.schema.type_of('x')}"
 
 
 def question(table: Any, kind: str) -> Any:
@@ -182,6 +183,56 @@ def test_a_second_column_of_the_same_name_is_looked_at_by_its_place(tmp_path: Pa
     kinds = dict(ts.Private(source).table(unit="who").schema.columns)
     assert kinds == {"who": "integer", "n": "unsupported", "x": "date", "x_1": "unsupported"}
     assert outcome(source, used=True) == "answers about date"
+
+
+@pytest.mark.parametrize("nanoseconds", [0, -1, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("day", [0, -1, 2440588, 2**31 - 1, -(2**31)])
+def test_no_moment_of_96_bits_fails(nanoseconds: int, day: int, tmp_path: Path) -> None:
+    """Spark wrote such moments for years. No writer makes the far ones, so their bits are put into a file."""
+    near = datetime.datetime(1970, 1, 1)
+    table = pa.table({"who": [1, 2], "x": pa.array([near, near], pa.timestamp("ns"))})
+    options = {"use_dictionary": False, "compression": "none", "write_statistics": False}
+    pq.write_table(table, tmp_path / "near.parquet", use_deprecated_int96_timestamps=True, **options)
+    content = (tmp_path / "near.parquet").read_bytes()
+    assert content.count(INT96.pack(0, 2440588)) == 2
+    content = content.replace(INT96.pack(0, 2440588), INT96.pack(nanoseconds, day), 1)
+    (tmp_path / "far.parquet").write_bytes(content)
+    plain, extreme = (outcome(tmp_path / f"{name}.parquet", used=True) for name in ("near", "far"))
+    assert plain == extreme == "answers about date"
+
+
+INT96 = struct.Struct("<qi")
+
+POSTGRES = {
+    "date": ("'2020-01-01'", "'infinity'", "'-infinity'", "'4713-01-01 BC'", "'5874897-12-31'"),
+    "timestamp": ("'2020-01-01'", "'infinity'", "'-infinity'", "'4713-01-01 BC'", "'294276-12-31 23:59:59.999999'"),
+    "timestamptz": ("'2020-01-01'", "'infinity'", "'-infinity'", "'4713-01-02 BC'", "'294276-12-31 00:00:00+00'"),
+    "numeric": ("1", "'NaN'", "'Infinity'", "'-Infinity'", "1e1000", "-1e1000", "1e-1000"),
+    "float8": ("1", "'NaN'", "'Infinity'", "'-Infinity'", "1.7e308", "5e-324"),
+    "float4": ("1", "'NaN'", "'Infinity'", "'-Infinity'", "3.4e38", "1e-45"),
+    "int8": ("1", "9223372036854775807", "-9223372036854775808"),
+    "interval": ("'1 day'", "'178000000 years'", "'-178000000 years'"),
+    "time": ("'01:00'", "'24:00'"),
+    "uuid": ("'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"),
+    "text": ("'a'", "''", "repeat('x', 100000)"),
+    "bytea": ("'a'", r"'\xfffe'"),
+    "json": ("'1'", "'1e1000'"),
+    "timestamp[]": ("'{2020-01-01}'", "'{infinity}'"),
+}
+
+
+@pytest.mark.parametrize("kind", POSTGRES)
+def test_no_value_of_a_postgres_table_fails(kind: str, postgres: str) -> None:
+    from unit.tables import servers
+
+    first, *others = POSTGRES[kind]
+    with servers.schema(postgres) as name:
+        servers.run(postgres, f"CREATE TABLE {name}.t (who bigint, x {kind})")
+        servers.run(postgres, f"INSERT INTO {name}.t VALUES (1, {first})")
+        plain = [outcome(postgres, table=f"{name}.t", used=used) for used in (True, False)]
+        for value in others:
+            servers.run(postgres, f"INSERT INTO {name}.t VALUES (2, {value})")
+        assert [outcome(postgres, table=f"{name}.t", used=used) for used in (True, False)] == plain
 
 
 def test_moments_in_memory_with_a_time_zone_count_as_their_day_in_utc() -> None:

@@ -135,12 +135,14 @@ class DuckEngine:
                 columns = self._parquet_columns(place)
                 # Columns that cannot be used are left out: DuckDB looks at the statistics of all that a view has, and
                 # fails at some of their values.
-                usable = [_column(column) for column, kind in columns if family(kind) != UNSUPPORTED]
-                rows = exp.select(*(usable or [exp.Null()])).from_(_parquet(self.snapshots[place]))
-                view = _quoted(self._parquet_name(place))
-                self.connection.execute(f"CREATE TEMP VIEW {view} AS {self.words.render(rows)}")
+                usable = [_quoted(column) for column, kind in columns if family(kind) != UNSUPPORTED]
+                rows = f"SELECT {', '.join(usable) or 'NULL'} FROM {self._parquet_rows(place)}"
+                self.connection.execute(f"CREATE TEMP VIEW {_quoted(self._parquet_name(place))} AS {rows}")
             except duckdb.Error:
                 raise InvalidInput("source", place, "a readable parquet file") from None
+
+    def _parquet_rows(self, place: str) -> str:
+        return self.words.render(_parquet(self.snapshots[place]))
 
     def _parquet_columns(self, place: str) -> list[tuple[str, str]]:
         """The names of a Parquet file's columns and their types in DuckDB, asked once.
@@ -150,8 +152,7 @@ class DuckEngine:
         """
         if place not in self.parquet:
             path = self.snapshots[place]
-            shown = f"{self.words.render(exp.select('*').from_(_parquet(path)))} LIMIT 0"
-            described = self.connection.execute(shown).description or []
+            described = self.connection.execute(f"SELECT * FROM {self._parquet_rows(place)} LIMIT 0").description or []
             columns = [(str(column[0]), str(column[1])) for column in described]
             if any(kind in _PERHAPS_MILLISECONDS for _, kind in columns):
                 rows = self.connection.execute(_MILLISECONDS, [pattern_of(str(path))]).fetchall()

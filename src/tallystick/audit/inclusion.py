@@ -18,6 +18,7 @@ from tallystick import strict_json
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource, Source
+from tallystick.regular_file import read_bytes
 
 MOST_CANARIES = 10**7
 VERSION = 1
@@ -86,7 +87,7 @@ class Coins:
         """Coins that were saved; refused if they do not match their commitment."""
         allowed = "a file of coins that an audit saved"
         try:
-            content = Path(path).read_bytes()
+            content = read_bytes(path)
         except OSError as problem:
             raise InvalidInput("path", str(path), f"{allowed} ({problem.strerror})") from None
         record = strict_json.read(content, name="path", allowed=allowed)

@@ -32,6 +32,7 @@ from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.chain import digest, encode_answer
 from tallystick.ledger.journal import request_digest
 from tallystick.printing import given, json_text, percent_up, plain, plain_up, visible
+from tallystick.regular_file import read_text
 from tallystick.tables.reporting.words import TOO_NOISY
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def card_of(subject: Subject) -> Card:
 def read_card(path: str | Path) -> tuple[Card, str]:
     """A card from its HTML or JSON file, and the file's text."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError):
         raise InvalidInput("card", str(path), "the HTML or JSON file of a privacy card") from None
     body = text

@@ -25,6 +25,7 @@ from tallystick.inference.released import SELECTED, Released
 from tallystick.mechanisms.noise.gaussian import DiscreteGaussian
 from tallystick.mechanisms.noise.laplace import DiscreteLaplace
 from tallystick.printing import csv_cell, csv_value, visible
+from tallystick.regular_file import read_text
 from tallystick.strict_json import read, written
 
 SCHEMA, PLAN = "tallystick/card", "tallystick/plan/1"
@@ -84,7 +85,7 @@ def _text(argument: str, given: str | Path, has: str) -> str:
     """The text itself, or that of a file."""
     if isinstance(given, Path):
         try:
-            return given.read_text(encoding="utf-8")
+            return read_text(given)
         except (OSError, UnicodeDecodeError) as problem:
             raise InvalidInput(
                 argument, f"a file that cannot be read ({type(problem).__name__})", "a text file"

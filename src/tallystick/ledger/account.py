@@ -270,8 +270,9 @@ class Account:
         the same data are recognised under another name.
         """
         if source is not None and os.path.isfile(source):
-            source = f"file {os.path.realpath(source)}"  # as tables.identity names it, however it is spelled
-            marks = {*marks, source}
+            place, status = os.path.realpath(source), os.stat(source)
+            source, inode = f"file {place}", f"inode {status.st_dev}:{status.st_ino}"  # as tables.identity names them
+            marks = {*marks, source, inode, f"{inode}@{status.st_mtime_ns}"}
         registry.register(
             self,
             dataset,

@@ -15,6 +15,7 @@ from tallystick.drawing import BLUE, INK
 from tallystick.errors import InvalidInput, Unavailable
 from tallystick.plots.canvas import sheet
 from tallystick.printing import one_of
+from tallystick.regular_file import read_text
 from tallystick.tables.output import Columns
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def read_table(path: str | Path) -> Table:
     if Path(path).suffix.lower() in (".parquet", ".arrow"):
         return _columns(path, allowed)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_text(path)
         if Path(path).suffix.lower() == ".json":
             rows = strict_json.read(text, name="table", allowed=allowed, longest=200_000_000)["rows"]
         else:

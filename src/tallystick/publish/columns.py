@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
 
 from tallystick.errors import InvalidInput
 
@@ -41,9 +41,15 @@ def numbers(path: Path, column: str) -> list[float]:
 
 
 def lines(path: Path) -> list[str]:
-    """The non-empty lines of a text file."""
-    with _opened(path) as file:
-        return [text for line in file if (text := line.strip())]
+    """The non-empty lines of a text file that is not registered."""
+    from tallystick.tables.sources import unpaid_file
+
+    with unpaid_file(path, "file", PAID_FOR) as opened, opened.stream() as raw:
+        file = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
+        try:
+            return [text for line in file if (text := line.strip())]
+        except UnicodeDecodeError:
+            raise InvalidInput("file", str(path), "a text file in UTF-8") from None
 
 
 @contextmanager
@@ -57,19 +63,6 @@ def _records(path: Path) -> Iterator[Iterator[list[str]]]:
             yield rows
     except OSError as error:
         raise InvalidInput("file", str(path), f"a file that can be read ({error.strerror})") from None
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[TextIO]:
-    try:
-        file = path.open(encoding="utf-8-sig", newline="")
-    except OSError as error:
-        raise InvalidInput("file", str(path), f"a file that can be read ({error.strerror})") from None
-    with file:
-        try:
-            yield file
-        except UnicodeDecodeError:
-            raise InvalidInput("file", str(path), "a text file in UTF-8") from None
 
 
 def _place(rows: Iterator[list[str]], column: str | None, path: Path) -> int | None:

@@ -78,7 +78,7 @@ class Dataset:
 
 def identified(table: Table) -> Identity:
     """Which data a table holds: its source is opened for this, and no row is read."""
-    with Reader(table.source, rows=False) as reader:
+    with Reader(table.source, rows=False, tables=[table.name]) as reader:
         return reader.identity(table.name)
 
 

@@ -20,6 +20,7 @@ from tallystick.errors import InvalidInput, Unavailable
 from tallystick.printing import json_text
 from tallystick.publish.datasets import known
 from tallystick.publish.request import LONGEST
+from tallystick.regular_file import read_bytes
 from tallystick.tables.output import Columns, beside
 from tallystick.tables.sources import same_file
 
@@ -174,7 +175,7 @@ def read_saved(path: Path) -> tuple[str, dict[str, Any]]:
     """Return the name of the data set and the plan of a saved file."""
     allowed = "a plan that 'publish plan' saved"
     try:
-        text = path.read_bytes()
+        text = read_bytes(path)
     except OSError as error:
         raise InvalidInput("plan", str(path), f"a file that can be read ({error.strerror})") from None
     data = strict_json.read(text, name="plan", allowed=allowed, longest=LONGEST)

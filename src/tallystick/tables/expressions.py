@@ -15,7 +15,7 @@ from typing import Any
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
-from tallystick.tables.schema import TYPES, Schema, column_name, constant, day, type_of_constant
+from tallystick.tables.schema import TYPES, Schema, column_name, constant, day, said, type_of_constant
 
 _DEEPEST = 64
 _LARGEST = 20_000
@@ -250,7 +250,8 @@ class Column(Expression):
     def type_in(self, schema: Schema) -> str:
         kind = schema.type_of(self.name)
         if kind == "unsupported":
-            raise InvalidInput("column", self.name, "a column of numbers, text, booleans or dates")
+            allowed = f"a column of numbers, text, booleans or dates ({self.name} is {said(kind)})"
+            raise InvalidInput("column", self.name, allowed)
         return kind
 
 

@@ -13,15 +13,21 @@ import fcntl
 import os
 import shutil
 import stat
+import struct
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.tables.scratch import private_root
 
 _CLONE: Final = 0x40049409
 """FICLONE of linux/fs.h: the new file shares the old one's blocks until either is written."""
+
+_FLOCK: Final = "hhqqi4x"
+"""struct flock of fcntl.h on Linux: type, whence, start, length, process."""
 
 _BLOCK: Final = 4 << 20
 _REPLACED: Final = "was replaced while it was opened; nothing was charged. Ask again"
@@ -50,8 +56,11 @@ class OpenFile:
 
     def __init__(self, path: Path | str, argument: str = "source") -> None:
         self.path = str(path)
-        self._descriptor = _open(self.path, argument)
         self._linked: Path | None = None
+        with _opening:
+            _refuse_locked_here(self.path)
+            self._descriptor = _open(self.path, argument)
+            _own.add(self._descriptor)
         try:
             self.id = self._file_id()
             self._version = self._version_now()
@@ -70,6 +79,11 @@ class OpenFile:
     def size(self) -> int:
         """Bytes when the file was opened."""
         return self._version.size
+
+    @property
+    def written(self) -> int:
+        """Time of the last write when the file was opened, in nanoseconds."""
+        return self._version.modified
 
     @contextlib.contextmanager
     def stream(self) -> Iterator[BinaryIO]:
@@ -108,17 +122,25 @@ class OpenFile:
         return self._linked is None or self._version_now() == self._version
 
     def lock(self) -> None:
-        """Take the shared lock that DuckDB's readers take, or refuse while a writer has the file open."""
+        """Take the shared lock that DuckDB's readers take, or refuse while a writer has the file open.
+
+        On Linux the lock belongs to the descriptor: one of the process would take the place of DuckDB's own.
+        """
         try:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            if sys.platform == "linux":
+                fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_RDLCK))
+            else:
+                fcntl.lockf(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
             raise Unavailable(f"{self.path} is open for writing elsewhere; nothing was charged. Ask again") from None
 
     def close(self) -> None:
         """Close the descriptor."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        with _opening:
+            if self._descriptor >= 0:
+                _own.discard(self._descriptor)
+                os.close(self._descriptor)
+                self._descriptor = -1
 
     def _file_id(self) -> FileId:
         status = os.fstat(self._descriptor)
@@ -148,6 +170,61 @@ class OpenFile:
         if file_id(target) != self.id:
             raise OSError(errno.ESTALE, "another file was linked")
         return target
+
+
+# A process that closes any descriptor of a file loses all its POSIX locks on that file, DuckDB's own included: another
+# process could write into a database that this one has open. So a file that this process has locked is not opened.
+
+_opening = threading.RLock()
+_own: set[int] = set()
+"""Descriptors of files that a release has open now."""
+
+
+def _refuse_locked_here(path: str) -> None:
+    """Refuse a file on which this process has a lock: a database that a connection of its own has open."""
+    meant = file_id(path)
+    for descriptor in _descriptors() if meant is not None else ():
+        try:
+            status = os.fstat(descriptor)
+            is_locked = FileId(status.st_dev, status.st_ino) == meant and _is_locked(descriptor)
+        except OSError:  # it was closed meanwhile
+            continue
+        if is_locked:
+            raise Unavailable(
+                f"this process has {path} open, and reading it again would lose the lock of that connection. "
+                "Close the connection (duckdb: connection.close()) and ask again; nothing was charged"
+            )
+
+
+def _descriptors() -> list[int]:
+    """The descriptors of this process, without those of releases."""
+    folder = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
+    return [int(name) for name in os.listdir(folder) if int(name) not in _own]
+
+
+def _is_locked(descriptor: int) -> bool:
+    """True if this process has a lock on the file of a descriptor that is no snapshot of ours.
+
+    Other systems than Linux do not tell. There a file that is open for writing counts as locked.
+    """
+    if sys.platform != "linux":
+        return fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+    if Path(os.readlink(f"/proc/self/fd/{descriptor}")).is_relative_to(private_root()):
+        return False
+    found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
+    kind, *_, process = struct.unpack(_FLOCK, found)
+    return bool(kind != fcntl.F_UNLCK and process == os.getpid())
+
+
+def _whole_file(lock: int) -> bytes:
+    return struct.pack(_FLOCK, lock, os.SEEK_SET, 0, 0, 0)
+
+
+def _before_fork() -> None:
+    _opening.acquire()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_opening.release, after_in_child=_opening.release)
 
 
 def _open(path: str, argument: str) -> int:

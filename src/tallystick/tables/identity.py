@@ -28,12 +28,14 @@ class Identity:
     ``name`` is the text that the ledger records. ``marks`` are other facts that every name of the same data shares.
     ``near`` are marks of what the data are stored in or made of: the file of a database table, the tables of a view.
     ``plain`` is False where the rows come from elsewhere: a view, a foreign table, a data frame over stored tables.
+    ``views`` are relations of the same DuckDB file whose rows come from elsewhere, as ``table_suffix`` writes them.
     """
 
     name: str
     marks: frozenset[str] = frozenset()
     near: frozenset[str] = frozenset()
     plain: bool = True
+    views: frozenset[str] = frozenset()
 
     @property
     def all_marks(self) -> frozenset[str]:
@@ -46,20 +48,24 @@ TABLE: Final = "table"
 
 FILE: Final = "file "
 INODE: Final = "inode "
-"""Beginnings of marks. An inode is remembered for places that another user may not look at."""
+"""Beginnings of marks. An inode is remembered for the time when its file is not to be seen at its place."""
+
+WRITTEN: Final = "@"
+"""Between an inode and the time of the file's last write. Numbers of inodes are used again, with another time."""
 
 UNKNOWN: Final = "unknown"
 """A mark in ``near``: some of the rows may come from a place that cannot be identified."""
 
 
-def of_file(file: OpenFile, kind: str, table: str, *, plain: bool = True) -> Identity:
+def of_file(file: OpenFile, kind: str, table: str) -> Identity:
     """The identity of a table in an opened file; CSV and Parquet files hold one table."""
-    whole = frozenset({f"file {file.real}", _inode(file.id)})
+    inode = _inode(file.id)
+    whole = frozenset({f"file {file.real}", inode, f"{inode}{WRITTEN}{file.written}"})
     if kind != "duckdb":
         return Identity(f"file {file.real}", whole)
     suffix = table_suffix(table)
     marks = frozenset(f"{mark}{suffix}" for mark in whole)
-    return Identity(f"file {file.real}{suffix}", marks, near=whole, plain=plain)
+    return Identity(f"file {file.real}{suffix}", marks, near=whole)
 
 
 def table_suffix(table: str) -> str:
@@ -150,6 +156,12 @@ def _refuse_hidden(ledger: Ledger, own: Identity, found: Overlap) -> None:
             f"this table holds or reads rows of the registered dataset {name!r}, under another name. "
             f"Ask {name!r}, or register this table for the same population"
         )
+    if not own.plain and own.name.startswith(FILE):
+        raise Refused(
+            "this is a view of a DuckDB file, or a table with generated columns: its own SQL decides which rows it "
+            "shows, so they cannot be recognised. Make it a table (CREATE TABLE ... AS SELECT * FROM ...), or register "
+            "it: tallystick dataset add FILE --table NAME ..."
+        )
     if not own.plain and UNKNOWN in own.near and ledger.datasets():
         raise Refused(
             "this is a view, a foreign table or a data frame whose rows cannot be identified, and this ledger has "
@@ -168,31 +180,38 @@ class _Marked:
     sources: frozenset[str]
     marks: frozenset[str]
     near: frozenset[str]
+    tables: frozenset[str]
+    """Names of tables in the DuckDB files of ``near``, as ``table_suffix`` writes them."""
     moved: frozenset[str]
     """Marks of the place where a registered link leads now, if that is not where it led when it was registered."""
 
     @classmethod
     def of(cls, dataset: Registered) -> _Marked:
         lasting = {mark for mark in dataset.marks if not mark.startswith(INODE)}
-        remembered = dataset.marks - lasting
-        marks, near, moved = set(lasting), set[str](), set[str]()
-        for kind, place, table in dataset.tables():
-            if kind not in ("csv", "parquet", "duckdb"):
-                continue
+        inodes = dataset.marks - lasting
+        marks, near, tables, moved = set(lasting), set[str](), set[str](), set[str]()
+        stored = [each for each in dataset.tables() if each[0] in ("csv", "parquet", "duckdb")]
+        for kind, place, table in stored:
             suffix = table_suffix(table) if kind == "duckdb" else ""
-            whole = _file_marks(place, remembered)
+            is_newest = (kind, place, table) == stored[-1]
+            whole = _file_marks(place, _remembered(inodes, suffix, is_newest=is_newest))
             if SourceId.of(f"file {os.path.realpath(place)}{suffix}") in dataset.sources:
                 marks |= {f"{mark}{suffix}" for mark in whole}
             else:
                 moved |= {f"{mark}{suffix}" for mark in whole}
             if suffix:
+                tables.add(suffix)
                 near |= whole
-                for mark in lasting:  # the file where a link led before
-                    near |= _file_marks(mark[len(FILE) : -len(suffix)], set()) if mark.endswith(suffix) else set()
         for mark in lasting:
-            if mark.startswith(FILE):  # a file that a program registered by its path
-                marks |= _file_marks(mark.removeprefix(FILE), remembered)
-        return cls(dataset.sources, frozenset(marks), frozenset(near), frozenset(moved))
+            if not mark.startswith(FILE):
+                continue
+            # where a registered link led before, or a file that a program registered by its path
+            suffix = next((each for each in tables if mark.endswith(each)), "")
+            place = mark.removeprefix(FILE).removesuffix(suffix)
+            whole = _file_marks(place, _remembered(inodes, suffix, is_newest=SourceId.of(mark) == dataset.source))
+            marks |= {f"{each}{suffix}" for each in whole}
+            near |= whole if suffix else set()
+        return cls(dataset.sources, frozenset(marks), frozenset(near), frozenset(tables), frozenset(moved))
 
     def names(self, own: Identity) -> bool:
         """Whether the opened data are this dataset.
@@ -208,28 +227,40 @@ class _Marked:
         return not (_of_server(own.marks) and _of_server(self.marks))
 
     def touches(self, own: Identity) -> bool:
-        """Whether the rows overlap although this is not the same table."""
+        """True if the rows overlap although this is not the same table, or may: of two relations of one DuckDB file,
+        one of them a view, the view may read the other.
+        """
         overlap = (own.marks & (self.near | self.moved)) | (own.near & (self.marks | self.moved))
-        return bool(overlap) or (not own.plain and bool(own.near & self.near))
+        has_view = not own.plain or bool(own.views & self.tables)
+        return bool(overlap) or (has_view and bool(own.near & self.near))
 
 
 def _of_server(marks: Iterable[str]) -> bool:
     return any(mark.startswith("postgres ") and "/" in mark.split()[1] for mark in marks)
 
 
-def _file_marks(place: str, remembered: Iterable[str]) -> set[str]:
-    """The marks of the file that is at a place now.
+def _remembered(inodes: Iterable[str], suffix: str, *, is_newest: bool) -> set[str]:
+    """The inodes of the files of a registration, without the table. At a place that it has left, only those count whose
+    time of the last write is known: nothing may be there for good, and numbers of inodes are used again.
+    """
+    whole = {mark.removesuffix(suffix) for mark in inodes if mark.endswith(suffix)}
+    return whole if is_newest else {mark for mark in whole if WRITTEN in mark}
 
-    If this user may not look there, the inode that was remembered when the file was registered stands for it.
+
+def _file_marks(place: str, remembered: Iterable[str]) -> set[str]:
+    """The marks of the file at a place: of the one that is there now, and of the one that was remembered.
+
+    The remembered file may have been moved away or hidden. If nothing is to be seen at the place, its inode stands for
+    it. If another file is there, the owner has replaced it, and the number of its inode may be another file's by now:
+    then it must have the time of its last write as well.
     """
     real = {f"{FILE}{os.path.realpath(place)}"}
     try:
         status = os.stat(place)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return real
-    except OSError:
+    except (OSError, ValueError):
         return {*real, *remembered}
-    return {*real, _inode((status.st_dev, status.st_ino))}
+    unmistakable = {mark for mark in remembered if WRITTEN in mark}
+    return {*real, *unmistakable, _inode((status.st_dev, status.st_ino))}
 
 
 def refuse_private_file(file: OpenFile, works: str, own_paths: Iterable[str], ledger: Ledger | None) -> None:

@@ -56,8 +56,8 @@ class Private:
             if not self.source.one_table:
                 raise InvalidInput("table", name, "the name of a table of this source")
             name = next(iter(self.source.handle)) if self.source.kind == "memory" else "table"
-        with open_engine(self.source, rows=False) as engine:
-            schema = engine.schema(table_name(name))
+        with open_engine(self.source, rows=False, tables=[table_name(name)]) as engine:
+            schema = engine.schema(name)
         return Table(
             source=self.source,
             name=name,

@@ -24,7 +24,7 @@ from tallystick.tables.parts import MOST_NUMBERS, UNITS, Binned, Integers, OfTab
 from tallystick.tables.program import HERE, TAKEN, Program, Sorting, compiled, share_of, taken, uploads, views
 from tallystick.tables.reader import Reader, open_engine, quiet
 from tallystick.tables.release import Release, answer_of
-from tallystick.tables.schema import UNSUPPORTED
+from tallystick.tables.schema import UNSUPPORTED, said
 from tallystick.tables.sorting import MOST_BYTES, sums_of
 from tallystick.tables.sources import (
     BESIDE,
@@ -171,7 +171,7 @@ class Asked:
 
         Nothing is charged yet. What is recognised here is what the reader's engine reads.
         """
-        with Reader(self.plan.query.table.source, rows=rows) as reader:
+        with Reader(self.plan.query.table.source, rows=rows, tables=_leaves(self.plan)) as reader:
             known = self._recognised(reader)
             check_allowed(self.plan, self.account, self.dataset, known)
             yield reader, known[0].source
@@ -316,7 +316,7 @@ def preflight(plan: Plan, reader: Reader | None = None) -> None:
     fails here, and no row is looked at. What ran once on columns of the same types is not run again.
     """
     if reader is None:
-        with Reader(plan.query.table.source, rows=False) as own:
+        with Reader(plan.query.table.source, rows=False, tables=_leaves(plan)) as own:
             preflight(plan, own)
         return
     with quiet("rehearsing the plan"):
@@ -325,6 +325,11 @@ def preflight(plan: Plan, reader: Reader | None = None) -> None:
             check_room()
         same_columns(plan, engine)
         _rehearse_stages(plan, engine)
+
+
+def _leaves(plan: Plan) -> list[str]:
+    """The names of the stored tables that take part."""
+    return [leaf.name for leaf in plan.query.table.leaves()]
 
 
 def _rehearse_stages(plan: Plan, engine: Engine) -> None:
@@ -402,8 +407,11 @@ def same_columns(plan: Plan, engine: Engine) -> None:
         for column, kind in leaf.base.columns:
             if kind == UNSUPPORTED:  # no question is about it, whatever an engine has learned to read since
                 continue
-            if present.get(column) not in ((kind, "text") if source.castable else (kind,)):
-                raise InvalidInput("source", source.place, f"a table with column {column!r} of type {kind}, as planned")
+            here = present.get(column)
+            if here not in ((kind, "text") if source.castable else (kind,)):
+                wanted = f"a table with column {column!r} of type {kind}, as planned"
+                why = f" (it is {said(here)})" if here == UNSUPPORTED else ""
+                raise InvalidInput("source", source.place, wanted + why)
 
 
 def _stored(query: Query, engine: Engine, *, rows: bool = True) -> dict[str, exp.Query]:
@@ -429,7 +437,7 @@ def _read(query: Query, engine: Engine, *, rows: bool) -> dict[str, str]:
 
 def integers(plan: Plan, progress: Progress = None) -> Exact:
     """The exact integers of a plan, from a source that is opened for this alone. For tests, audits and rehearsals."""
-    with open_engine(plan.query.table.source) as engine:
+    with open_engine(plan.query.table.source, tables=_leaves(plan)) as engine:
         same_columns(plan, engine)
         return _integers(plan, engine, progress)
 

@@ -15,6 +15,9 @@ from tallystick.printing import one_of
 
 TYPES = ("integer", "number", "text", "boolean", "date")
 UNSUPPORTED = "unsupported"
+MILLISECONDS = "timestamp in milliseconds"
+"""Type of a column of a Parquet file that is not supported: the engine would fail at a value that is far away."""
+
 _LONGEST_NAME = 200
 _LONGEST_TEXT = 10_000
 
@@ -71,7 +74,7 @@ class Schema:
         kind = self.type_of(name)
         if kind not in ("integer", "number"):
             remedies = [declared_number(name)] if kind == "text" else []
-            raise InvalidInput("column", name, f"a numeric column ({name} is {kind})", remedies=remedies)
+            raise InvalidInput("column", name, f"a numeric column ({name} is {said(kind)})", remedies=remedies)
         return kind
 
     def place_of(self, name: str) -> int:
@@ -84,6 +87,20 @@ class Schema:
         if not all_different((*self.names, new_name(name))):
             raise InvalidInput("column", name, "a new name; the table has this column already (case does not count)")
         return Schema((*self.columns, (name, kind)))
+
+
+def said(kind: str) -> str:
+    """Return a type in words; of a type that is not read, with the reason.
+
+    >>> said("text")
+    'text'
+    """
+    if kind != UNSUPPORTED:
+        return kind
+    return (
+        "unsupported: bytes, times of day and nested values are not read, nor are timestamps in milliseconds of a "
+        "Parquet file; write those in microseconds"
+    )
 
 
 def declared_number(name: str) -> Remedy:

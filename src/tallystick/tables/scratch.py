@@ -1,9 +1,9 @@
 """Private folders for snapshots, copies, and what does not fit in memory.
 
-Each process has one root folder, which only its user can open. All its folders are inside, and engines may open files
-there and nowhere else. The root goes with its process. A killed process leaves its root behind, with data. So each root
-holds a file that is locked while its process lives, and the next process of the same user removes roots whose file is
-no longer locked.
+Each process has one root folder, which only its user can open. All its folders are inside. Each engine has one of them,
+and may open files there and nowhere else. The root goes with its process. A killed process leaves its root behind, with
+data. So each root holds a file that is locked while its process lives, and the next process of the same user removes
+roots whose file is no longer locked.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def _made(place: str) -> _Root:
 
 
 class Scratch:
-    """A folder inside the root of this process; ``close`` removes it."""
+    """A folder inside the root of this process, or inside another folder there; ``close`` removes it."""
 
-    def __init__(self) -> None:
+    def __init__(self, inside: Path | None = None) -> None:
         _sweep_now_and_then()
         self._process = os.getpid()
-        self.path = Path(tempfile.mkdtemp(dir=private_root()))
+        self.path = Path(tempfile.mkdtemp(dir=inside or private_root()))
 
     def close(self) -> None:
         """Remove the folder. A forked child leaves the folder of its parent alone."""

@@ -11,7 +11,7 @@ import numbers
 import os
 import re
 import resource
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -75,6 +75,10 @@ class Source:
     def paths(self) -> tuple[str, ...]:
         """The files of this source."""
         return self.paths_of(*FILES)
+
+    def paths_with(self, tables: Iterable[str]) -> tuple[str, ...]:
+        """The files that hold some tables."""
+        return tuple(dict.fromkeys(path for table in tables for path in self.member(table)[0].paths))
 
     def paths_of(self, *kinds: str) -> tuple[str, ...]:
         """Those of some kinds; a link says what kind of file it leads to, which may be called otherwise."""
@@ -141,19 +145,51 @@ def _tabular(given: Any) -> bool:
 
 
 def _typed(table: Any) -> Any:
-    """The table, every column of a type that no single value decides.
+    """The table, every column of a type that no single value decides, and at which DuckDB fails for no value.
 
     Pandas' columns of objects and categories are text, value by value: DuckDB would take their type from a sample of
-    the rows and fail, after the charge, at a value that does not fit.
+    the rows and fail, after the charge, at a value that does not fit. Moments with a time zone are moments in UTC: in
+    seconds and milliseconds DuckDB would fail at those that are far away.
     """
     if not hasattr(table, "itertuples"):
-        return table
+        return _in_utc(table)
     typed = table.copy(deep=False)
     for i, kind in enumerate(table.dtypes):
+        if _has_zone(getattr(kind, "pyarrow_dtype", kind)):
+            typed.isetitem(i, _pandas_in_utc(table.iloc[:, i], kind))
         if kind.kind == "O" and getattr(kind, "storage", "") != "pyarrow" and not hasattr(kind, "pyarrow_dtype"):
             column = table.iloc[:, i]
             typed.isetitem(i, type(column)([_text(value) for value in column], index=column.index, dtype="string"))
     return typed
+
+
+def _in_utc(table: Any) -> Any:
+    """An Arrow table with its moments in UTC; the table itself if it has none with a time zone."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise InvalidInput("source", type(table).__name__, "an Arrow table, where pyarrow is installed") from None
+    kinds = pa.RecordBatchReader.from_stream(table).schema.types
+    if not any(map(_has_zone, kinds)):
+        return table
+    typed = pa.table(table)
+    for i, kind in enumerate(kinds):
+        if _has_zone(kind):
+            typed = typed.set_column(i, typed.schema.names[i], typed.column(i).cast(pa.timestamp(kind.unit)))
+    return typed
+
+
+def _pandas_in_utc(column: Any, kind: Any) -> Any:
+    if not hasattr(kind, "pyarrow_dtype"):
+        return column.dt.tz_convert("UTC").dt.tz_localize(None)
+    import pyarrow as pa
+
+    return column.astype(type(kind)(pa.timestamp(kind.pyarrow_dtype.unit)))
+
+
+def _has_zone(kind: Any) -> bool:
+    """True for moments of pandas or Arrow with a time zone, in seconds or milliseconds."""
+    return getattr(kind, "tz", None) is not None and getattr(kind, "unit", "") in ("s", "ms")
 
 
 def _text(value: Any) -> str | None:
@@ -317,12 +353,15 @@ def of_source(source: Source) -> Iterator[None]:
 def public_file(path: Path | str, use: PublicUse, source: Source | None, ledger: Ledger | None) -> OpenFile:
     """Open a file that is to be read as public.
 
-    It is refused if it is a file of the question's own source, or if the ledger has registered it. The descriptor is
-    what was checked, so what is read from it is what was checked.
+    It is refused if it is a file of the question's own source, or if a ledger has registered it: the account's, or the
+    default ledger, which is asked as well. The descriptor is what was checked, so what is read from it is what was
+    checked.
     """
     file = OpenFile(path, "public")
     try:
         refuse_private_file(file, use.allowed, () if source is None else source.paths, ledger)
+        with opened_if_there(None) or contextlib.nullcontext() as book:
+            refuse_private_file(file, use.allowed, (), book)
     except BaseException as problem:
         file.close()
         if isinstance(problem, Refused):

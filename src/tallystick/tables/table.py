@@ -33,7 +33,7 @@ from tallystick.tables.parts import MOST_NUMBERS, UNITS, Caps, OfTable, Part
 from tallystick.tables.program import text_of
 from tallystick.tables.reporting.plan import GROUP_SIZES, explained, facts
 from tallystick.tables.reporting.table import groups, line, page
-from tallystick.tables.schema import Schema, all_different, column_name, new_name
+from tallystick.tables.schema import Schema, all_different, column_name, new_name, said
 from tallystick.tables.sources import JOINED, LISTED, Source, of_source, public_input, source_from_data, source_of
 from tallystick.tables.steps import EACH_ROW, EachRow, Step, within_block
 
@@ -216,7 +216,9 @@ class Table(local.UnitSteps):
         for name in columns:
             kind = self.schema.type_of(column_name(name))
             if kind not in GROUPABLE:
-                raise InvalidInput("group_by", name, f"a column of type {', '.join(GROUPABLE)} ({name} is {kind})")
+                raise InvalidInput(
+                    "group_by", name, f"a column of type {', '.join(GROUPABLE)} ({name} is {said(kind)})"
+                )
         if len(set(columns)) != len(columns):
             raise InvalidInput("group_by", columns, "different columns")
         if not columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,33 @@ def test_numbers_are_noised_and_their_mean_estimated(run) -> None:
     assert len(found["reports"]) == 2
     estimate = run("respond", *["2.5"] * 50, "--lower", "0", "--upper", "5", "--estimate", "--json").document["found"]
     assert estimate["estimates"][0]["value"] == pytest.approx(2.5)
+
+
+def test_answers_of_a_registered_file_are_not_randomized_without_a_charge(run, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.csv").write_text("who\n1\n0\n1\n")
+    assert run("dataset", "add", "m.csv", "--population", "p", "--unit", "who", "--limit", "rho=1").code == 0
+    Path("link.csv").symlink_to("m.csv")
+    for name in ("m.csv", "link.csv"):
+        outcome = run("respond", "--file", name, "--choices", "who,0,1", "--epsilon", "40")
+        assert outcome.code == 4
+        assert "registered dataset 'm'" in outcome.errors
+        assert "tallystick query" in outcome.errors
+        assert outcome.out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("respond", "--choices", "a,b", "--epsilon", "1", "--file", "PIPE"),
+        ("card", "show", "PIPE"),
+        ("ledger", "import", "PIPE"),
+        ("certificate", "check", "PIPE"),
+    ],
+)
+def test_a_pipe_is_refused_and_not_waited_for(run, tmp_path, arguments) -> None:
+    """Without the refusal this test would not end."""
+    os.mkfifo(tmp_path / "pipe")
+    outcome = run(*(str(tmp_path / "pipe") if part == "PIPE" else part for part in arguments))
+    assert outcome.code == 2
+    assert "pipe" in outcome.errors

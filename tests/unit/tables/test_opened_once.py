@@ -411,6 +411,50 @@ def test_a_database_file_that_another_process_writes_is_refused_before_the_charg
     assert own.history() == []
 
 
+WRITES = """
+import duckdb, sys
+try:
+    duckdb.connect(sys.argv[1]).execute("insert into t values (1)")
+except duckdb.IOException:
+    sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_database_that_this_process_has_open_keeps_its_lock(
+    linked: bool, read_only: bool, tmp_path: Path, own: Account
+) -> None:
+    """The lock of a process goes when it closes any descriptor of the file: a second process could write then."""
+    path = write(tmp_path / "clinic.duckdb", OWN)
+    asked = tmp_path / "second.duckdb" if linked else path
+    if linked:
+        os.link(path, asked)
+    plan = plan_of(asked, own)
+    with duckdb.connect(path, read_only=read_only):
+        with pytest.raises(Unavailable, match=r"connection.close\(\)"):
+            plan.release(why="x")
+        with pytest.raises(TallystickError):
+            capped(write(tmp_path / "mine.csv", OWN), own).group_by("who", keys=path)
+        writer = subprocess.run([sys.executable, "-c", WRITES, str(path)], check=False)
+        assert writer.returncode == 7
+    assert own.history() == []
+    assert abs(counted(plan.release(why="x")) - OWN) < 15
+
+
+def test_a_database_that_is_open_without_a_lock_is_read(tmp_path: Path, own: Account) -> None:
+    """A release beside this one, or a program that reads the bytes, has no lock that could be lost."""
+    path = write(tmp_path / "clinic.duckdb", OWN)
+    with path.open("rb"), another_release(path):
+        assert abs(counted(plan_of(path, own).release(why="x")) - OWN) < 15
+
+
+def another_release(path: Path) -> Any:
+    from tallystick.tables.reader import open_engine
+
+    return open_engine(sources.source_of(path))
+
+
 def test_a_file_that_is_replaced_while_it_is_opened_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "people.csv", OWN)
     real = files._open
@@ -503,6 +547,40 @@ def test_a_registered_file_that_this_user_may_not_look_at_is_known_by_its_inode(
     path = write(tmp_path / "people.csv", PRIVATE)
     registered(ledger, path)
     os.link(path, tmp_path / "second.csv")
+    plan = plan_of(tmp_path / "second.csv", own)
+    forbid(path, monkeypatch)
+    with pytest.raises(Refused, match="belongs to population 'clinic'"):
+        plan.release(why="x")
+
+
+@pytest.mark.parametrize("by", ["dataset add", "a program"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("at_its_place", ["nothing", "a folder that may not be entered", "another file"])
+def test_a_registered_file_that_was_moved_away_is_known_by_its_inode(
+    at_its_place: str, kind: str, by: str, tmp_path: Path, ledger: ts.Ledger, own: Account,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    (tmp_path / "data").mkdir()
+    path = write(tmp_path / "data" / f"people.{kind}", PRIVATE)
+    if by == "a program":
+        ledger.open("clinic", budget=ts.zcdp(rho=1), unit="who").register("people", source=str(path))
+    else:
+        registered(ledger, path)
+    elsewhere = path.replace(tmp_path / f"elsewhere.{kind}")
+    if at_its_place == "another file":
+        write(path, OWN)
+    elif at_its_place != "nothing":
+        forbid(path, monkeypatch)
+    with pytest.raises(Refused, match="belongs to population 'clinic'"):
+        plan_of(elsewhere, own).release(why="x")
+    if kind == "csv":
+        with pytest.raises(Refused, match="registered dataset 'people'"):
+            capped(write(tmp_path / "mine.csv", OWN), own).group_by("who", keys=elsewhere)
+    assert own.history() == []
+
+
+def forbid(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make looking at a path fail, as a folder does that this user may not enter. Root may enter all of them."""
     stat = os.stat
 
     def forbidden(given: Any, *more: Any, **named: Any) -> Any:
@@ -510,10 +588,37 @@ def test_a_registered_file_that_this_user_may_not_look_at_is_known_by_its_inode(
             raise PermissionError
         return stat(given, *more, **named)
 
-    plan = plan_of(tmp_path / "second.csv", own)
     monkeypatch.setattr(os, "stat", forbidden)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_unrelated_file_with_the_inode_of_a_file_that_was_replaced_is_not_registered(
+    kind: str, tmp_path: Path, ledger: ts.Ledger, own: Account
+) -> None:
+    """File systems use numbers of inodes again. Here the old file itself is rewritten, which keeps its inode."""
+    path = write(tmp_path / f"people.{kind}", PRIVATE)
+    registered(ledger, path)
+    old = tmp_path / f"old.{kind}"
+    os.link(path, old)
+    os.replace(write(tmp_path / f"new.{kind}", PRIVATE), path)
+    os.utime(old, ns=(10**18, 10**18))
+    assert plan_of(old, own).release(why="x").fresh
+
+
+def test_the_inode_of_a_place_that_a_dataset_has_left_needs_the_time_of_its_last_write(
+    tmp_path: Path, ledger: ts.Ledger, own: Account
+) -> None:
+    from tallystick.publish.datasets import Dataset, identified, register
+
+    old = write(tmp_path / "old.csv", PRIVATE)
+    owner = registered(ledger, old)
+    table = capped(write(tmp_path / "new.csv", PRIVATE), owner)
+    register(Dataset("people", "clinic", table.to_data(), identity=identified(table)), owner, update=True)
+    elsewhere = old.replace(tmp_path / "elsewhere.csv")
     with pytest.raises(Refused, match="belongs to population 'clinic'"):
-        plan.release(why="x")
+        plan_of(elsewhere, own).release(why="x")
+    os.utime(elsewhere, ns=(10**18, 10**18))
+    assert plan_of(elsewhere, own).release(why="x").fresh
 
 
 def test_a_limit_of_the_process_that_large_data_would_meet_is_refused_before_the_charge(
@@ -552,6 +657,30 @@ def test_made_up_rows_of_an_audit_are_no_registered_file(
             made_up(plan, path)
     write(tmp_path / "made-up.csv", 2)
     assert len(run.integers(plan.on(made_up(plan, tmp_path / "made-up.csv"))).numbers) == 1
+
+
+@pytest.mark.parametrize("asked", ["no account", "an account of another ledger"])
+def test_public_files_are_compared_with_the_default_ledger_too(
+    asked: str, tmp_path: Path, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TALLYSTICK_LEDGER", str(tmp_path / "budget.db"))
+    monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(tmp_path / "config"))
+    private = write(tmp_path / "private.csv", PRIVATE)
+    registered(own.ledger, private)
+    mine = write(tmp_path / "mine.csv", OWN)
+    with ts.Ledger(tmp_path / "other.db") as other:
+        account = None if asked == "no account" else other.open("own", budget=ts.zcdp(rho=1), unit="who")
+        table = capped(mine, account).per_unit(max_groups=1, max_rows_per_group=1)
+        for path in (private, str(private)):
+            with pytest.raises(Refused, match="registered dataset 'people'"):
+                table.group_by("who", keys=path)
+            with pytest.raises(Refused, match="registered dataset 'people'"):
+                table.join(path, on="who")
+            with pytest.raises(Refused, match="registered dataset 'people'"):
+                ts.Private(mine, account=account).sql(
+                    "EXPLAIN SELECT COUNT(*) FROM table JOIN p ON table.who = p.who", table, public={"p": path}, rho=1
+                )
+        assert len(table.group_by("who", keys=write(tmp_path / "public.csv", 2)).keys.rows) == 2
 
 
 def test_seeded_noise_is_for_rows_in_memory_only(tmp_path: Path) -> None:

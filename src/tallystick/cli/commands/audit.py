@@ -13,6 +13,7 @@ import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver, working
 from tallystick.errors import ClaimFalsified, InvalidInput
+from tallystick.regular_file import read_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -207,7 +208,7 @@ def _page(path: Path | None) -> Path | None:
         return None
     if path.suffix.lower() not in (".html", ".htm") or path.is_dir() or not path.absolute().parent.is_dir():
         raise InvalidInput("report", str(path), "a file name that ends in .html, in a folder that exists")
-    if path.exists() and not path.read_bytes()[:100].lstrip().lower().startswith(b"<!doctype html"):
+    if path.exists() and not _bytes("report", path)[:100].lstrip().lower().startswith(b"<!doctype html"):
         raise InvalidInput("report", str(path), "another name: this file is no page, and would be overwritten")
     return path
 
@@ -253,7 +254,7 @@ def _there(name: str, path: Path) -> Path:
 
 def _bytes(name: str, path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError as problem:
         raise InvalidInput(name, str(path), f"a file that can be read ({problem.strerror})") from None
 

@@ -11,6 +11,7 @@ from tallystick.cli.output import Answer, Json, Place, deliver, working
 from tallystick.errors import InvalidInput, LedgerIntegrity
 from tallystick.ledger.book import opened, place_of
 from tallystick.printing import given, percent, percent_up, up
+from tallystick.regular_file import regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,7 +151,7 @@ def verify(file: File, ledger: Place = None, table: Table = None, as_json: Json 
 
 def _text_of(table: Path) -> str:
     try:
-        with table.open(encoding="utf-8", newline="") as file:
+        with open(table, encoding="utf-8", newline="", opener=regular) as file:
             return file.read()
     except (OSError, UnicodeDecodeError):
         raise InvalidInput("table", str(table), "the .csv file that was written with the card") from None

@@ -10,6 +10,7 @@ import typer
 from tallystick.cli.output import Answer, Expression, Json, deliver, working
 from tallystick.errors import InvalidInput
 from tallystick.printing import given, up
+from tallystick.regular_file import read_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +49,7 @@ def check(
     from tallystick.accounting.certificate import Certificate
 
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_text(file)
     except (OSError, UnicodeError) as problem:
         raise InvalidInput("FILE", str(file), f"a certificate ({type(problem).__name__})") from None
     proof = Certificate(text)

@@ -9,6 +9,7 @@ import typer
 
 from tallystick.cli.output import Answer, Json, deliver
 from tallystick.errors import InvalidInput
+from tallystick.regular_file import regular
 
 
 def explore(
@@ -48,7 +49,7 @@ def explore(
 def _opening(path: Path) -> str:
     """The head of what is there already, so that no other file is written over."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace", opener=regular) as file:
             return file.read(2000)
     except OSError as error:
         raise InvalidInput("out", str(path), f"a file that can be written ({error.strerror})") from error

@@ -9,6 +9,7 @@ import typer
 
 from tallystick.cli.output import Answer, Json, deliver, working
 from tallystick.printing import down, given, up
+from tallystick.regular_file import read_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +34,7 @@ def import_(
     level = check.probability("delta", delta)
     promise = None if claimed is None else check.nonnegative("claimed", claimed)
     try:
-        content = file.read_bytes()
+        content = read_bytes(file)
     except OSError as problem:
         raise InvalidInput("file", str(file), f"a file that can be read ({problem.strerror})") from None
     source = source.replace("_", "-")  # the package is called dp-accounting, its module dp_accounting

@@ -14,6 +14,7 @@ from tallystick.cli.wording import in_shell, running_command
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.first_write import HOW, check_arguments
+from tallystick.regular_file import read_text, regular
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -140,7 +141,7 @@ def verify(
     receipts = []
     for path in receipt or ():
         try:
-            receipts.append(Receipt.from_json(path.read_text()))
+            receipts.append(Receipt.from_json(read_text(path)))
         except OSError as error:
             raise InvalidInput("receipt", str(path), f"a file that can be read ({error.strerror})") from None
     with opened(ledger) as book, working("verifying"):
@@ -213,7 +214,8 @@ def import_(
 
     reason = _reason(first_use, why)
     try:
-        lines = file.open(encoding="ascii", errors="replace")  # a byte that is not ASCII is no JSON line of ours
+        # a byte that is not ASCII is not part of a JSON line of ours
+        lines = open(file, encoding="ascii", errors="replace", opener=regular)  # noqa: SIM115
     except OSError as error:
         raise InvalidInput("file", str(file), f"a file that can be read ({error.strerror})") from None
     place = place_of(ledger)

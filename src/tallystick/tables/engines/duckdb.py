@@ -22,9 +22,9 @@ from sqlglot import exp
 from tallystick.errors import InvalidInput, Unavailable
 from tallystick.tables.dialects import UNCHECKED, DuckWords, Words, name
 from tallystick.tables.engines import csvfile
-from tallystick.tables.identity import Identity
+from tallystick.tables.identity import Identity, table_suffix
 from tallystick.tables.program import read_stored
-from tallystick.tables.schema import Schema, family
+from tallystick.tables.schema import MILLISECONDS, UNSUPPORTED, Schema, family
 from tallystick.tables.scratch import Scratch, private_root
 from tallystick.tables.sources import pattern_of, room_for_engine, whole_name
 
@@ -43,6 +43,20 @@ _PARQUET: dict[str, Callable[[], exp.Expression]] = {
     "hive_partitioning": exp.false,
     "union_by_name": exp.false,
 }
+_PERHAPS_MILLISECONDS = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+_MILLISECONDS = """
+    SELECT coalesce(num_children, 0),
+        coalesce(converted_type = 'TIMESTAMP_MILLIS', false) OR coalesce(contains(logical_type, 'MilliSeconds'), false)
+    FROM parquet_schema(?) ORDER BY column_id
+"""
+"""For each part of the schema how many parts it has, which come next, and whether it is a moment in milliseconds."""
+
+_RELATIONS = """
+    SELECT schema_name, table_name, contains(sql, 'GENERATED ALWAYS AS') FROM duckdb_tables() WHERE database_name = ?
+    UNION ALL SELECT schema_name, view_name, true FROM duckdb_views() WHERE database_name = ?
+"""
+"""Tables and views of one file. What a view or a generated column shows is computed by SQL that the file brings."""
+
 _TYPES: dict[str, Any] = {
     "integer": np.int64,
     "number": np.float64,
@@ -73,12 +87,13 @@ class DuckEngine:
         self.csv_names: dict[str, list[str]] = {}
         self.headers: dict[str, list[str]] = {}
         self.columns: dict[str, list[tuple[str, str]]] = {}
-        self.scratch = Scratch()
+        self.parquet: dict[str, list[tuple[str, str]]] = {}
         self.small = _bytes(reader) <= _SMALL
         self.room = room_for_engine()
-        self.database, self.spill = _lent()
+        self.database, self.folder = _lent()
+        self.scratch = Scratch(self.folder)
         try:
-            self.snapshots = {place: self._snapshot(place) for place in self.source.paths}
+            self.snapshots = {place: self._snapshot(place) for place in self.files}
             self.connection = self.database.cursor()
             self._open()
         except BaseException:
@@ -115,12 +130,39 @@ class DuckEngine:
         if self.source.kind == "memory":
             for i, content in enumerate((self.source.handle or {}).values()):
                 self.connection.register(f"_memory{i}", content)
-        for place in self.source.paths_of("parquet"):
-            rows = self.words.render(exp.select("*").from_(_parquet(self.snapshots[place])))
+        for place in self._opened("parquet"):
             try:
+                columns = self._parquet_columns(place)
+                # Columns that cannot be used are left out: DuckDB looks at the statistics of all that a view has, and
+                # fails at some of their values.
+                usable = [_quoted(column) for column, kind in columns if family(kind) != UNSUPPORTED]
+                rows = f"SELECT {', '.join(usable) or 'NULL'} FROM {self._parquet_rows(place)}"
                 self.connection.execute(f"CREATE TEMP VIEW {_quoted(self._parquet_name(place))} AS {rows}")
             except duckdb.Error:
                 raise InvalidInput("source", place, "a readable parquet file") from None
+
+    def _parquet_rows(self, place: str) -> str:
+        return self.words.render(_parquet(self.snapshots[place]))
+
+    def _parquet_columns(self, place: str) -> list[tuple[str, str]]:
+        """The names of a Parquet file's columns and their types in DuckDB, asked once.
+
+        DuckDB reads moments in milliseconds as microseconds and fails at those that are far away. Their type is the
+        same as of others, so the file's own words are asked for.
+        """
+        if place not in self.parquet:
+            path = self.snapshots[place]
+            described = self.connection.execute(f"SELECT * FROM {self._parquet_rows(place)} LIMIT 0").description or []
+            columns = [(str(column[0]), str(column[1])) for column in described]
+            if any(kind in _PERHAPS_MILLISECONDS for _, kind in columns):
+                rows = self.connection.execute(_MILLISECONDS, [pattern_of(str(path))]).fetchall()
+                unusable = _in_milliseconds(rows)
+                columns = [
+                    (column, MILLISECONDS if is_one else kind)
+                    for (column, kind), is_one in zip(columns, unusable, strict=True)
+                ]
+            self.parquet[place] = columns
+        return self.parquet[place]
 
     def _parquet_name(self, place: str) -> str:
         return f"_parquet{self.source.paths.index(place)}"
@@ -131,22 +173,33 @@ class DuckEngine:
         self._name_sources()
 
     def identify(self, table: str) -> Identity:
-        """Whether a table of a DuckDB file is stored there; the file itself is identified by its descriptor."""
+        """Whether a table of a DuckDB file is stored there, and what else in that file is not.
+
+        The file itself is identified by its descriptor.
+        """
         own, stored = self.source.member(table)
-        schema, _, plain = whole_name(stored).rpartition(".")
-        kinds = self.connection.execute(
-            "SELECT table_type FROM information_schema.tables "
-            "WHERE table_catalog = ? AND lower(table_schema) = lower(?) AND lower(table_name) = lower(?)",
-            [self._attached()[own.place], schema or "main", plain],
-        ).fetchall()
-        # A table that is not there is refused where its columns are asked for.
-        return Identity(stored, plain=kinds in ([], [("BASE TABLE",)]))
+        suffix = table_suffix(whole_name(stored))
+        catalog = self._attached()[own.place]
+        present, computed = set(), set()
+        for schema, relation, is_computed in self.connection.execute(_RELATIONS, [catalog, catalog]).fetchall():
+            each = table_suffix(f"{schema}.{relation}")
+            present.add(each)
+            if is_computed:
+                computed.add(each)
+        if suffix not in present:
+            raise InvalidInput("table", table, "a table of this source")
+        return Identity(stored, plain=suffix not in computed, views=frozenset(computed))
 
     def _attached(self) -> dict[str, str]:
         """DuckDB files, by place, and what each is called here."""
         if self.source.kind == "duckdb":
             return {self.source.place: "source"}
-        return {place: f"source{i}" for i, place in enumerate(self.source.paths_of("duckdb"))}
+        files = self.source.paths_of("duckdb")
+        return {place: f"source{i}" for i, place in enumerate(files) if place in self.files}
+
+    def _opened(self, kind: str) -> list[str]:
+        """The files of a kind that were opened: those of the tables that take part."""
+        return [place for place in self.source.paths_of(kind) if place in self.files]
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         own, _ = self.source.member(table)
@@ -241,6 +294,8 @@ class DuckEngine:
         own, _ = self.source.member(table)
         if own.kind == "csv":
             return [(column, "VARCHAR") for column in self._header(own.place)]
+        if own.kind == "parquet":
+            return self._parquet_columns(own.place)
         try:
             shown = f"SELECT * FROM {self.words.render(self._stored(table))} LIMIT 0"
             described = self.connection.execute(shown).description or []
@@ -296,12 +351,12 @@ class DuckEngine:
         connection = getattr(self, "connection", None)
         if connection is not None:
             connection.close()
+        self.scratch.close()
         if self.room is None:
-            _given_back(self.database, self.spill, self._attached().values())
+            _given_back(self.database, self.folder, self._attached().values())
         else:
             self.database.close()  # the next one may have more room
-            shutil.rmtree(self.spill, ignore_errors=True)
-        self.scratch.close()
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 _column = name
@@ -320,6 +375,23 @@ def _parquet(path: Path) -> exp.Table:
     arguments: list[exp.Expression] = [exp.Literal.string(pattern_of(str(path)))]
     arguments += [exp.PropertyEQ(this=exp.to_identifier(key), expression=v()) for key, v in _PARQUET.items()]
     return exp.Table(this=exp.Anonymous(this="READ_PARQUET", expressions=arguments))
+
+
+def _in_milliseconds(parts: list[tuple[int, bool]]) -> list[bool]:
+    """Which columns are in milliseconds, or have a part that is; names of columns may occur twice.
+
+    >>> _in_milliseconds([(2, False), (1, False), (0, True), (0, False)])
+    [True, False]
+    """
+    found = []
+    left = 0
+    for children, is_one in parts[1:]:  # the first is the whole table
+        if left == 0:
+            found.append(is_one)
+            left = 1
+        found[-1] = found[-1] or is_one
+        left += children - 1
+    return found
 
 
 def _refuse_log(file: OpenFile) -> None:
@@ -345,6 +417,7 @@ def _quoted(text: str) -> str:
 # release: it may be another by then, and nobody else is kept from writing it), and with nothing of the last one in it.
 
 _MOST_WAITING = 4
+_SPILL = "spill"
 # A query is not rewritten by what the least and the largest value of a column are: version 2.0 folds branches of CASE
 # that no row can reach, and trips over what it made of them. Failure would tell, without noise, whether somebody is
 # there.
@@ -360,14 +433,15 @@ _lock = threading.RLock()
 
 
 def _lent() -> tuple[duckdb.DuckDBPyConnection, Path]:
-    """An empty database that opens files in the private root of this process only, and its folder for spilling."""
+    """An empty database, and its private folder: it opens files there only, and spills there."""
     root = private_root()
     with _lock:
-        for i, (database, spill) in enumerate(_waiting):
-            if spill.parent == root:
+        for i, (database, folder) in enumerate(_waiting):
+            if folder.parent == root:
                 del _waiting[i]
-                return database, spill
-    spill = Path(tempfile.mkdtemp(prefix="spill-", dir=root))
+                return database, folder
+    folder = Path(tempfile.mkdtemp(prefix="engine-", dir=root))
+    (folder / _SPILL).mkdir(mode=0o700)
     database = duckdb.connect(":memory:")
     # A private job never installs or loads extensions, and never reads settings from the machine. What it read of a
     # file is not kept: the file may change.
@@ -376,30 +450,30 @@ def _lent() -> tuple[duckdb.DuckDBPyConnection, Path]:
     database.execute("SET preserve_insertion_order = false")
     database.execute(f"SET disabled_optimizers = '{','.join(_LOOK_AT_VALUES)}'")
     database.execute("SET GLOBAL TimeZone = 'UTC'")  # the day of a moment is the same on every machine
-    database.execute("SET temp_directory = ?", [str(spill)])
+    database.execute("SET temp_directory = ?", [str(folder / _SPILL)])
     # A view in a DuckDB file can name any other file. It is resolved when it is read, so nobody would have recognised
-    # that file: the engine opens snapshots, and nothing else.
-    spelled = dict.fromkeys((f"{root}/", pattern_of(f"{root}/")))  # readers of Parquet and CSV take patterns
+    # that file: the engine opens the snapshots of its own release, and nothing else.
+    spelled = dict.fromkeys((f"{folder}/", pattern_of(f"{folder}/")))  # readers of Parquet and CSV take patterns
     allowed = DuckWords().render(exp.Array(expressions=[exp.Literal.string(each) for each in spelled]))
     database.execute(f"SET allowed_directories = {allowed}")
     database.execute("SET enable_external_access = false")
-    return database, spill
+    return database, folder
 
 
-def _given_back(database: duckdb.DuckDBPyConnection, spill: Path, attached: Iterable[str]) -> None:
+def _given_back(database: duckdb.DuckDBPyConnection, folder: Path, attached: Iterable[str]) -> None:
     """Keep a database that is empty again for the next release, and close any other."""
     try:
         for other in attached:
             database.execute(f"DETACH {_quoted(other)}")  # refused where it was not opened
-        is_clean = not any(spill.iterdir())
+        is_clean = os.listdir(folder) == [_SPILL] and not os.listdir(folder / _SPILL)
     except (duckdb.Error, OSError):
         is_clean = False
     with _lock:
         if is_clean and len(_waiting) < _MOST_WAITING:
-            _waiting.append((database, spill))
+            _waiting.append((database, folder))
             return
     database.close()
-    shutil.rmtree(spill, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def close_waiting() -> None:

@@ -25,7 +25,8 @@ from tallystick.adaptive.interaction import Interaction
 from tallystick.adaptive.records import PUBLIC, TRIED, Records, tried
 from tallystick.adaptive.values import total
 from tallystick.errors import InvalidInput, Refused
-from tallystick.ledger.pay import check_account, pay
+from tallystick.ledger.account import check_account
+from tallystick.ledger.pay import pay
 from tallystick.mechanisms.inputs import array_or_list
 from tallystick.mechanisms.select.sparse_vector import AboveThreshold, Stream, above_threshold
 from tallystick.printing import percent, up

@@ -24,7 +24,8 @@ from tallystick.adaptive.planning import best_noise
 from tallystick.adaptive.records import Records, check_query, example_of
 from tallystick.adaptive.values import total
 from tallystick.errors import BudgetExceeded, InvalidInput, NotCertified, Refused
-from tallystick.ledger.pay import check_account, pay
+from tallystick.ledger.account import check_account
+from tallystick.ledger.pay import pay
 from tallystick.printing import percent, up
 
 if TYPE_CHECKING:

@@ -23,9 +23,10 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.learn import pipelines
 from tallystick.learn.records import Array, Given, column_names, given, matrix
 from tallystick.learn.scikit import BaseEstimator, DataConversionWarning, check_is_fitted, clone
+from tallystick.ledger.account import check_account
 from tallystick.ledger.denial import offering_epsilon
 from tallystick.ledger.epsilon_alone import counts_epsilon, two_costs
-from tallystick.ledger.pay import LEASE, check_account, pay, stored_answer
+from tallystick.ledger.pay import LEASE, pay, stored_answer
 from tallystick.mechanisms.base import UnrecordedRelease, unrecorded
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 

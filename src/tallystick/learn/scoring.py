@@ -13,7 +13,8 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.records import Array, Given, given, labelled, numbers
-from tallystick.ledger.pay import LEASE, check_account, pay
+from tallystick.ledger.account import check_account
+from tallystick.ledger.pay import LEASE, pay
 from tallystick.mechanisms.noise import add_discrete_laplace, add_laplace
 
 if TYPE_CHECKING:

@@ -344,3 +344,10 @@ def _immutable(mechanism: object) -> bool:
         return bool(parameters and parameters.frozen and hash(mechanism) is not None)
     except TypeError:  # an array inside could be changed in place
         return False
+
+
+def check_account(account: Any) -> None:
+    """Raise if something else was given for an account, such as its name."""
+    if not isinstance(account, Account):
+        allowed = 'an account: ts.Ledger("budget.db").open("clinic", budget=...), or .open("clinic") if it exists'
+        raise InvalidInput("account", account, allowed)

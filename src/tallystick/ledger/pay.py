@@ -99,15 +99,6 @@ def _older_request(release: Asking) -> str:
     return str(getattr(release, "older_request", ""))
 
 
-def check_account(account: Any) -> None:
-    """Raise where something else was given for an account, such as its name."""
-    from tallystick.ledger.account import Account
-
-    if not isinstance(account, Account):
-        allowed = 'an account: ts.Ledger("budget.db").open("clinic", budget=...), or .open("clinic") if it exists'
-        raise InvalidInput("account", account, allowed)
-
-
 def pay(
     release: Payable,
     account: Account,

@@ -1,4 +1,4 @@
-"""A run of many steps on an account. The whole plan is paid before the first step, or each block before its own.
+"""A training run: a stream of steps on an account, paid whole before the first step, or block by block.
 
     with account.training(step_loss, steps=1000, why="...") as run:
         while True:
@@ -7,16 +7,13 @@
 
 ``run.costs()`` says what the plan costs as a whole and in blocks. A run that ends early warns (``EndedEarly``).
 
-Each block of steps is an entry of the chain under a key of its own, written before its first step is drawn. That is
-the run's high-water mark: whoever starts the same run again, from a copied checkpoint too, gets only the blocks that
-nobody has taken. A block that was begun is gone, whether its steps were drawn or not.
+``stream.py`` hands out the steps: no step is drawn twice, also not from a copied checkpoint. A block that was begun is
+gone, even if its steps were not drawn. This module has what is about training: plans, turns, costs and early ends.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import threading
 import uuid
 import warnings
 from dataclasses import dataclass
@@ -25,11 +22,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tallystick.accounting import check
 from tallystick.accounting.leaf import all_inside
-from tallystick.accounting.losses import no_loss
-from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, TallystickError
-from tallystick.ledger.chain import NAME_LENGTH, WHY_LENGTH, checked
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused, TallystickError
 from tallystick.ledger.filters import Amount
-from tallystick.ledger.pay import settle
+from tallystick.ledger.stream import AnswerStream, Cost, began_in_blocks, checked_key
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -37,6 +32,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.pay import Receipt
 
 BLOCKS = 10
+"""Blocks of a run by default. More blocks lose fewer steps in a crash, and cost more if blocks are charged."""
 LOG = logging.getLogger("tallystick.training")
 
 
@@ -51,7 +47,9 @@ class EndedEarly(UserWarning):
     """
 
     def __init__(self, taken: int, planned: int, reason: str) -> None:
-        self.taken, self.planned, self.reason = taken, planned, reason
+        self.taken = taken
+        self.planned = planned
+        self.reason = reason
         super().__init__(f"Training ends after {taken:,} of {planned:,} planned steps. {reason}")
 
 
@@ -112,40 +110,75 @@ class Run:
         request: str = "",
         turn: int = 1,
     ) -> None:
-        self.account, self.loss, self.delta, self.request = account, loss, delta, request
-        if any(leaf.only_the_last for leaf in all_inside(loss.terms)):
-            allowed = "the loss of a step whose iterate is seen; a run of which only the end is seen is one charge"
-            raise InvalidInput("loss", str(loss), f"{allowed}: account.pay(loss, why=...)")
+        _require_seen_steps(loss)
+        self.account = account
+        self.loss = loss
+        self.delta = delta
+        self.request = request
         self.steps = check.count("steps", steps, least=1)
         self.turn = check.count("turn", turn, least=1)
-        size = check.count("block", -(-self.steps // BLOCKS) if block is None else block, least=1)
-        self.block = -(-size // self.turn) * self.turn  # whole turns: a part of one costs as much
-        self.why = checked("why", why, WHY_LENGTH)
-        self.key = uuid.uuid4().hex if key is None else checked("key", key)
-        if len(self.key) > NAME_LENGTH - 20:
-            raise InvalidInput("key", f"{len(self.key)} characters", f"at most {NAME_LENGTH - 20} characters")
-        self.whole = not self._began_in_blocks() if whole is None else whole
-        self.receipts: list[Receipt] = []
-        self.taken, self.stopped = 0, False
-        self._next = self._end = 0  # the first step that is not yet tried; the end of the block in hand
-        self._open = False
-        self._process, self._lock = os.getpid(), threading.Lock()
+        self.block = self._whole_turns(block)
+        self.key = uuid.uuid4().hex if key is None else checked_key(key)
+        self.whole = not began_in_blocks(account, self.key) if whole is None else whole
+        self.stopped = False
+        self._is_open = False
+        plan = Cost(self.privacy, delta, f"{self.steps} steps {request}")
+        self._stream = AnswerStream(
+            account,
+            key=self.key,
+            why=why,
+            items=self.steps,
+            whole=plan if self.whole else None,
+            each=self._cost_of_block,
+            block=self.block,
+        )
+        self.why = self._stream.why
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here
         raise Refused("a run cannot be copied or stored: works: account.training(...) with the same key, elsewhere too")
 
     @property
+    def taken(self) -> int:
+        """Number of steps taken here."""
+        return self._stream.taken
+
+    @property
+    def receipts(self) -> list[Receipt]:
+        """Proof of each charge: of the whole plan, and of each block."""
+        return self._stream.receipts
+
+    @property
     def privacy(self) -> PrivacyLoss:
         """The most the run can lose: all its steps."""
-        return self._of(self.steps)
+        return self._loss_of(self.steps)
 
-    def _of(self, steps: int) -> PrivacyLoss:
-        return -(-steps // self.turn) * self.loss
+    def _loss_of(self, steps: int) -> PrivacyLoss:
+        turns = _divide_up(steps, self.turn)
+        return turns * self.loss
+
+    def _whole_turns(self, block: int | None) -> int:
+        """Return the steps of a block, rounded up to whole turns: a part of a turn costs as much."""
+        if block is None:
+            block = _divide_up(self.steps, BLOCKS)
+        size = check.count("block", block, least=1)
+        return _divide_up(size, self.turn) * self.turn
+
+    def _cost_of_block(self, first: int, last: int) -> Cost:
+        steps = last - first
+        request = f"steps {first} to {last} {self.request}"
+        return Cost(self._loss_of(steps), self._share(steps), request)
+
+    def _share(self, steps: int) -> float | None:
+        """Part of the run's delta that this many steps may use."""
+        if self.delta is None:
+            return None
+        return self.delta * steps / self.steps
 
     def costs(self) -> RunCosts:
         """Compare the cost of the whole plan with its cost in blocks; charges nothing."""
         whole = self._price(self.privacy, self.delta)
-        fits = whole is not None and (self._is_paid or self._fits(whole))
+        is_paid = self.whole and bool(self.receipts)
+        fits = whole is not None and (is_paid or self._fits(whole))
         starts = range(0, self.steps, self.block)
         blocks = self._price_of_blocks(len(starts))
         unpaid = self._unpaid(starts)
@@ -153,20 +186,16 @@ class Run:
         payable = self.steps if count == len(unpaid) else unpaid[count]
         return RunCosts(self.steps, self.block, whole, blocks, payable, fits)
 
-    @property
-    def _is_paid(self) -> bool:
-        return self.whole and bool(self.receipts)
-
-    def _share(self, first: int, last: int) -> float | None:
-        """Part of the run's delta that a block may use."""
-        return None if self.delta is None else self.delta * (last - first) / self.steps
-
     def _price(self, loss: PrivacyLoss, delta: float | None) -> Amount | None:
         """Price in the account's currency, or None if it is not finite."""
         try:
             return self.account.price(loss, delta=delta)
         except Refused:
             return None
+
+    def _price_of_steps(self, steps: int) -> Amount | None:
+        """Price of one block of this many steps, or None if it is not finite."""
+        return self._price(self._loss_of(steps), self._share(steps))
 
     def _fits(self, amount: Amount) -> bool:
         """True if the account, and every account above it, can pay the amount now."""
@@ -178,10 +207,9 @@ class Run:
 
     def _price_of_blocks(self, count: int) -> Amount | None:
         """Price of the last ``count`` blocks, of which the very last may be shorter."""
-        full = min(self.block, self.steps)
-        rest = self.steps - (self.steps - 1) // self.block * self.block
-        each = self._price(self._of(full), self._share(0, full))
-        last = self._price(self._of(rest), self._share(0, rest))
+        full_blocks = (self.steps - 1) // self.block
+        each = self._price_of_steps(min(self.block, self.steps))
+        last = self._price_of_steps(self.steps - full_blocks * self.block)
         if each is None or last is None:
             return None
         before = count - 1
@@ -194,46 +222,35 @@ class Run:
         return [first for first in starts if f"{prefix}{first}" not in paid]
 
     def _payable(self, unpaid: int) -> int:
-        """How many of the unpaid blocks the account can pay, by bisection."""
-        whole = self._price_of_blocks(unpaid) if unpaid else None
-        if unpaid == 0 or (whole is not None and self._fits(whole)):
+        """Number of the unpaid blocks that the account can pay, by bisection."""
+        if unpaid == 0:
+            return 0
+        all_blocks = self._price_of_blocks(unpaid)
+        if all_blocks is not None and self._fits(all_blocks):
             return unpaid
-        full = min(self.block, self.steps)
-        each = self._price(self._of(full), self._share(0, full))
+        each = self._price_of_steps(min(self.block, self.steps))
         if each is None:
             return 0
-        low, high = 0, unpaid - 1
+        low = 0
+        high = unpaid - 1
         while low < high:
             middle = (low + high + 1) // 2
-            fits = self._fits(Amount(each.filter, middle * each.a0, middle * each.a1))
-            low, high = (middle, high) if fits else (low, middle - 1)
+            if self._fits(Amount(each.filter, middle * each.a0, middle * each.a1)):
+                low = middle
+            else:
+                high = middle - 1
         return low
 
     def start(self) -> Self:
         """Pay for the whole plan, or, with ``whole=False``, say what its blocks cost. The same key pays once."""
-        if not self._open and self.taken == 0:
+        if not self._is_open and self.taken == 0:
             self._announce()
-        if self.whole and not self.receipts:
-            self._refuse_to_pay_twice()
-            self._pay(self.privacy, self.key, self.delta, f"{self.steps} steps {self.request}")
-        self._open = True
-        return self
-
-    def _began_in_blocks(self) -> bool:
-        """True if the ledger has a paid first block under this key. Blocks of a whole plan cost nothing."""
-        ledger = self.account.ledger
-        with ledger.store.read() as transaction:
-            row = transaction.row("charge_by_key", ledger.principal, f"{self.key}/0")
-        if row is None:
-            return False
-        _, entry = ledger.charge_row(row[0])
-        return any(a0 or a1 for _, a0, a1 in entry["lines"])
-
-    def _refuse_to_pay_twice(self) -> None:
-        """Refuse the whole plan of a run that began in blocks, before anything is charged."""
-        if self._began_in_blocks():
+        if self.whole and not self.receipts and began_in_blocks(self.account, self.key):
             allowed = "whole=False for this key, because the run began in blocks; or a new key for a new run"
             raise InvalidInput("whole", True, allowed)
+        self._stream.open()
+        self._is_open = True
+        return self
 
     def _announce(self) -> None:
         """Log the costs before the first step; warn if blocks cannot pay for the whole plan."""
@@ -246,48 +263,26 @@ class Run:
             warnings.warn(EndedEarly(costs.payable, self.steps, f"{costs}{advice}"), stacklevel=4)
 
     def step(self) -> int:
-        """Take the next step and say which it is, counted from 0; charges its block first."""
-        if not self._open:
+        """Take the next step and return its number, counted from 0; charges its block first."""
+        if not self._is_open:
             raise Refused("this run was not started; works: with account.training(...) as run")
-        if os.getpid() != self._process:  # a forked child: the block in hand stays with the parent
-            self._process, self._lock, self._next = os.getpid(), threading.Lock(), self._end
-        with self._lock:
-            while self._next >= self._end:
-                self._claim()
-            self._next += 1
-            self.taken += 1
-            return self._next - 1
-
-    def _claim(self) -> None:
-        """Take the next block that nobody has: paid now, or marked as taken where the whole run is paid."""
-        first, last = self._end, min(self._end + self.block, self.steps)
-        if first >= self.steps:
-            self._open = False
-            raise RunEnded(f"all {self.steps} steps of run {self.key!r} are taken")
-        share = None if self.whole else self._share(first, last)
         try:
-            loss = no_loss() if self.whole else self._of(last - first)
-            mine = self._pay(loss, f"{self.key}/{first}", share, f"steps {first} to {last} {self.request}", once=True)
+            number = self._stream.take()
         except BudgetExceeded:
-            self._open, self.stopped = False, True
-            reason = f"The account cannot pay for steps {first} to {last}."
-            warnings.warn(EndedEarly(self.taken, self.steps, reason), stacklevel=3)
-            raise RunEnded(f"the account cannot pay for steps {first} to {last}; {self.taken} were taken") from None
-        self._end = last
-        self._next = first if mine else last
+            raise self._stop() from None
+        if number is None:
+            self._is_open = False
+            raise RunEnded(f"all {self.steps} steps of run {self.key!r} are taken")
+        return number
 
-    def _pay(self, loss: PrivacyLoss, key: str, delta: float | None, request: str, *, once: bool = False) -> bool:
-        """Charge and commit at once: it stays paid whatever happens. False if somebody has taken this key before."""
-        charge = self.account.charge(loss, why=self.why, key=key, delta=delta, request=request)
-        charge.stored()  # a key that was used for another request is refused here
-        try:
-            paid = settle(charge, {"run": self.key, "request": request})
-        except IdempotencyConflict:
-            if not once:
-                raise
-            return False  # another worker has begun it, and has no answer
-        self.receipts.append(paid.receipt)
-        return paid.fresh or not once
+    def _stop(self) -> RunEnded:
+        """Warn that the account cannot pay for the next block, and return the error that ends the loop."""
+        self._is_open = False
+        self.stopped = True
+        first, last = self._stream.next_block
+        problem = f"account cannot pay for steps {first} to {last}"
+        warnings.warn(EndedEarly(self.taken, self.steps, f"The {problem}."), stacklevel=3)
+        return RunEnded(f"the {problem}; {self.taken} were taken")
 
     def __enter__(self) -> Self:
         return self.start()
@@ -295,12 +290,30 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Any:
-        was_open, self._open = self._open, False
-        if error is None and was_open and self.whole and self._next < self.steps:
-            rest = f"key={self.key!r} continues at step {self._end}" if self._end < self.steps else "no block is left"
-            reason = f"The loop ended first. The whole plan is paid, and {rest}."
+        was_open = self._is_open
+        self._is_open = False
+        if error is None and was_open and self.whole and self._stream.position < self.steps:
+            reason = f"The loop ended first. The whole plan is paid, and {self._rest()}."
             warnings.warn(EndedEarly(self.taken, self.steps, reason), stacklevel=2)
         return isinstance(error, RunEnded)  # the end of the run leaves the with statement; other errors pass on
 
+    def _rest(self) -> str:
+        """Say where the run continues."""
+        first, _ = self._stream.next_block
+        if first < self.steps:
+            return f"key={self.key!r} continues at step {first}"
+        return "no block is left"
+
     def __repr__(self) -> str:
         return f"<Run {self.key!r}: {self.taken} of {self.steps} steps taken, paid by {self.account.name!r}>"
+
+
+def _require_seen_steps(loss: PrivacyLoss) -> None:
+    """Refuse the loss of a run of which only the end is seen: it is not the loss of a step."""
+    if any(leaf.only_the_last for leaf in all_inside(loss.terms)):
+        allowed = "the loss of a step whose iterate is seen; a run of which only the end is seen is one charge"
+        raise InvalidInput("loss", str(loss), f"{allowed}: account.pay(loss, why=...)")
+
+
+def _divide_up(number: int, by: int) -> int:
+    return -(-number // by)

@@ -1,0 +1,262 @@
+"""A stream of numbered items under one charge. Each item is used at most once in the life of the ledger.
+
+    stream = AnswerStream(account, key="visits-2027", why="...", items=365, whole=cost, each=cost_of_block)
+    stream.open()               charges the whole stream; the same key is charged once
+    stream.answer(7, draw)      takes item 7, draws its answer, stores it and returns it; later calls return the same
+    stream.take()               takes the next item and stores no answer: a step of a training run
+
+Each block of items is an entry of the chain under the key ``key/N``, where N is the first item of the block. The
+entry is durable before any item of the block is used. These entries are the high-water mark of the stream: a process
+that opens the stream again, also from a copied checkpoint, gets only the blocks that were never taken.
+
+    take       one transaction takes the block; a crash later loses the rest of the block
+    answer     EXECUTING before the draw, COMMITTED with the answer after it (``pay.py`` has the order)
+               a crash in between: after its lease the item is BURNED, and ``answer`` raises AnswerLost for it
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tallystick.accounting import check
+from tallystick.accounting.losses import no_loss
+from tallystick.errors import IdempotencyConflict, InvalidInput, Refused
+from tallystick.ledger.chain import NAME_LENGTH, WHY_LENGTH, checked
+from tallystick.ledger.pay import LEASE, find_answer, pay, settle
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger.account import Account
+    from tallystick.ledger.pay import Charge, Paid, Receipt
+
+SUFFIX_LENGTH: Final = 20
+"""Characters of a key that are kept free for ``/N``. N has at most 10 digits (``check.MAX_COUNT``)."""
+
+
+class Cost(NamedTuple):
+    """Privacy loss of one entry, the delta at which it is priced, and the public text of its request."""
+
+    loss: PrivacyLoss
+    delta: float | None
+    request: str
+
+
+class AnswerLost(IdempotencyConflict):
+    """The item was taken and its answer was never stored. It stays taken, and no second answer is drawn."""
+
+
+class AnswerStream:
+    """Items numbered from 0, paid once, each used at most once by all processes that share the ledger.
+
+    ``whole`` is the cost of the stream, charged by ``open``; then its blocks are marked as taken and cost nothing.
+    If ``whole`` is None, every block costs ``each(first, last)`` and is charged when it is taken.
+    The request text of ``each(first, last)`` tells the items of this stream from other requests in both cases.
+
+    ``taken`` counts the items that ``take`` returned here. ``receipts`` prove the charges of ``open`` and ``take``.
+    Threads may share a stream. A forked child starts after the blocks that its parent holds.
+    """
+
+    def __init__(
+        self,
+        account: Account,
+        *,
+        key: str,
+        why: str,
+        items: int,
+        whole: Cost | None,
+        each: Callable[[int, int], Cost],
+        block: int = 1,
+        lease: float = LEASE,
+    ) -> None:
+        self.account = account
+        self.key = checked_key(key)
+        self.why = checked("why", why, WHY_LENGTH)
+        self.items = check.count("items", items, least=1)
+        self.block = check.count("block", block, least=1)
+        self.whole = whole
+        self.each = each
+        self.lease = lease
+        self.receipts: list[Receipt] = []
+        self.taken = 0
+        self._is_open = False
+        self._next = 0  # the next item of the block in hand
+        self._end = 0  # the end of the block in hand; no block at or after it was tried here
+        self._lock = threading.Lock()
+        _STREAMS.add(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here
+        raise Refused("a stream cannot be copied or stored: open it again with the same key, elsewhere too")
+
+    @property
+    def position(self) -> int:
+        """The next item of the block in hand."""
+        return self._next
+
+    @property
+    def next_block(self) -> tuple[int, int]:
+        """First item and end of the block that ``take`` tries next; both are ``items`` after the last block."""
+        return self._end, min(self._end + self.block, self.items)
+
+    def open(self) -> None:
+        """Charge the whole stream, unless its blocks are charged one by one. The same key is charged once."""
+        with self._lock:
+            if self.whole is not None and not self.receipts:
+                charge = self._charge(self.whole, self.key)
+                self._settle(charge, self.whole.request)
+            self._is_open = True
+
+    def take(self) -> int | None:
+        """Take the next item that was never taken and return its number; None if no item is left."""
+        self._require_open()
+        with self._lock:
+            while self._next >= self._end:
+                if self._end >= self.items:
+                    return None
+                self._take_block()
+            number = self._next
+            self._next += 1
+            self.taken += 1
+            return number
+
+    def answer(self, number: int, draw: Callable[[], Any], *, source: str = "") -> Paid:
+        """Return the stored answer of the block that starts at ``number``; if it was never taken, draw it first.
+
+        ``draw`` is called after the item is durably taken, at most once in the life of the ledger. Its answer is
+        stored before it is returned. If ``source`` names the data, a failure of ``draw`` closes them and says nothing.
+        """
+        self._require_open()
+        item = self._item(number, draw, source)
+        with self._lock:
+            stored = self._find(item, number)  # also refuses a key of another request
+            return self._draw(item, number) if stored is None else stored
+
+    def replay(self, number: int) -> Paid | None:
+        """Return the stored answer of the block that starts at ``number``, or None. Charges and draws nothing."""
+        return self._find(self._item(number, _draw_nothing, ""), number)
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise Refused("this stream was not opened, so nothing is paid; call open() first")
+
+    def _cost(self, first: int) -> Cost:
+        """Return what the block that starts at ``first`` costs: nothing, if the whole stream is paid."""
+        cost = self.each(first, min(first + self.block, self.items))
+        if self.whole is None:
+            return cost
+        return Cost(no_loss(), None, cost.request)
+
+    def _charge(self, cost: Cost, key: str) -> Charge:
+        """Return a charge that is not taken yet; refuse a key that was used for another request."""
+        charge = self.account.charge(cost.loss, why=self.why, key=key, delta=cost.delta, request=cost.request)
+        charge.stored()
+        return charge
+
+    def _settle(self, charge: Charge, request: str) -> bool:
+        """Charge and commit in one transaction. Return False if the key was charged before."""
+        paid = settle(charge, {"run": self.key, "request": request})  # stored in ledgers: the words stay
+        self.receipts.append(paid.receipt)
+        return paid.fresh
+
+    def _take_block(self) -> None:
+        """Take the next block, or pass it if it was taken before."""
+        first, last = self.next_block
+        cost = self._cost(first)
+        charge = self._charge(cost, f"{self.key}/{first}")
+        try:
+            is_mine = self._settle(charge, cost.request)
+        except IdempotencyConflict:  # the block was begun elsewhere and never committed
+            is_mine = False
+        self._end = last
+        self._next = first if is_mine else last
+
+    def _item(self, number: int, draw: Callable[[], Any], source: str) -> _Item:
+        """Return the block that starts at ``number`` as a release with an answer."""
+        first = check.count("number", number, most=self.items - 1)
+        if first % self.block:
+            raise InvalidInput("number", number, f"the first item of a block of {self.block}")
+        cost = self._cost(first)
+        return _Item(cost.loss, cost.delta, f"answer to {cost.request}", source, draw)
+
+    def _find(self, item: _Item, number: int) -> Paid | None:
+        return find_answer(item, self.account, key=f"{self.key}/{number}", delta=item.delta)
+
+    def _draw(self, item: _Item, number: int) -> Paid:
+        """Take the item, draw its answer and store it; raise ``AnswerLost`` if it was taken and has no answer."""
+        key = f"{self.key}/{number}"
+        try:
+            return pay(item, self.account, why=self.why, key=key, delta=item.delta, lease=self.lease)
+        except IdempotencyConflict:
+            if item.is_begun:  # the error is the draw's own
+                raise
+        raise AnswerLost(
+            f"item {number} of stream {self.key!r} was taken and its answer was never stored, so it has none; "
+            "the other items of the stream are not affected"
+        )
+
+    def _forget_block(self) -> None:
+        """Leave the block in hand to the parent process."""
+        self._lock = threading.Lock()
+        self._next = self._end
+
+
+@dataclass(slots=True)
+class _Item:
+    """One item of a stream as ``pay`` sees it."""
+
+    privacy: PrivacyLoss
+    delta: float | None
+    request: str
+    source: str
+    answer: Callable[[], Any]
+    is_begun: bool = False
+
+    def preflight(self) -> None:
+        """Nothing is known to fail before the draw."""
+
+    def draw(self) -> Any:
+        """Return the answer."""
+        self.is_begun = True
+        return self.answer()
+
+
+def checked_key(key: str) -> str:
+    """Return the key of a stream, which leaves room for the number of an item."""
+    checked("key", key)
+    longest = NAME_LENGTH - SUFFIX_LENGTH
+    if len(key) > longest:
+        raise InvalidInput("key", f"{len(key)} characters", f"at most {longest} characters")
+    return key
+
+
+def began_in_blocks(account: Account, key: str) -> bool:
+    """True if the ledger has a paid first block under this key. Blocks of a stream that is paid whole cost nothing."""
+    ledger = account.ledger
+    with ledger.store.read() as transaction:
+        row = transaction.row("charge_by_key", ledger.principal, f"{key}/0")
+    if row is None:
+        return False
+    _, entry = ledger.charge_row(row[0])
+    return any(a0 or a1 for _, a0, a1 in entry["lines"])
+
+
+def _draw_nothing() -> Any:
+    raise AssertionError("a replay draws nothing")
+
+
+# A forked child has a copy of every stream. It must not use the items that its parent holds. The hook runs in the
+# child before any other Python code, so no thread of the child can see the copied block.
+
+_STREAMS: weakref.WeakSet[AnswerStream] = weakref.WeakSet()
+
+
+def _forget_blocks() -> None:
+    for stream in _STREAMS:
+        stream._forget_block()
+
+
+os.register_at_fork(after_in_child=_forget_blocks)

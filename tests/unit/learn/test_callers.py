@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -110,18 +109,18 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ended
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("other", "rows", "targets"), OTHERS, ids=lambda value: type(value).__name__)
 def test_an_estimator_that_fits_others_is_refused(other: Any, rows: Any, targets: Any, fits: list[str]) -> None:
     """Found from outside: a vote learned its labels from private rows, at the price of a fit that does not."""
-    with warnings.catch_warnings(), pytest.raises(Refused, match=r"ts\.learn\.tune"):
-        warnings.simplefilter("ignore")
+    with pytest.raises(Refused, match=r"ts\.learn\.tune"):
         other.fit(rows, targets)
     assert fits == []
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_a_function_of_a_search_is_refused(fits: list[str]) -> None:
-    with warnings.catch_warnings(), pytest.raises(Refused, match=r"ts\.learn\.tune"):
-        warnings.simplefilter("ignore")
+    with pytest.raises(Refused, match=r"ts\.learn\.tune"):
         learning_curve(classifier(), ROWS, LABELS, error_score="raise", scoring="accuracy")
     assert fits == []
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import InvalidInput, LedgerIntegrity
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger import first_write, journal, opening, places, views
 from tallystick.ledger.account import Account
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, digest
@@ -90,6 +90,11 @@ class Ledger:
             self.store.close()
             raise
         self.store.on_write(self._require_anchored)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here
+        raise Refused(
+            "an open ledger cannot be copied, stored or sent to another process. Works: ts.Ledger(place) there"
+        )
 
     def _genesis(self, create: bool, *, is_accepted: bool) -> str:
         with self.store.read() as transaction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tallystick.errors import Contradiction, InvalidInput
@@ -43,6 +44,14 @@ class Bounds:
     def relative_width(self) -> float:
         """Width over the upper end; zero where both ends agree."""
         return 0.0 if self.lower == self.upper else self.width / self.upper
+
+    def __iter__(self) -> Iterator[float]:
+        """Yield the lower end, then the upper one.
+
+        >>> low, high = Bounds(1.0, 1.5)
+        """
+        yield self.lower
+        yield self.upper
 
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper

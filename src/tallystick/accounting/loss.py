@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tallystick.accounting.variable import PrivacyLossVariable
 
 LARGEST_GROUP = 10**6
+LONGEST_SHOWN = 400
+"""Characters of a loss that a person is shown; stored texts have all of them."""
 FORMAT = "tallystick.loss/1"
 FIELDS = {"format", "adjacency", "unit", "group", "terms"}
 
@@ -375,12 +377,24 @@ class PrivacyLoss:
 
     def __repr__(self) -> str:
         unit = f", unit={self.unit!r}" if self.unit else ""
-        return f"<PrivacyLoss {self} [{self.adjacency}{unit}]>"
+        return f"<PrivacyLoss {self._shown()} [{self.adjacency}{unit}]>"
+
+    def _shown(self) -> str:
+        """Text for people: a curve with hundreds of knots is cut, and ``str`` has all of it."""
+        text = str(self)
+        if len(text) <= LONGEST_SHOWN:
+            return text
+        half = LONGEST_SHOWN // 2
+        return f"{text[:half]} ... {text[-half:]}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy what a loss is; a read-out that was kept is computed again."""
+        return PrivacyLoss, (self.terms, self.protects, self.group)
 
     def _repr_html_(self) -> str:
         from tallystick.printing import html_text
 
-        return f"<code>{html_text(str(self))}</code> <small>({self.adjacency})</small>"
+        return f"<code>{html_text(self._shown())}</code> <small>({self.adjacency})</small>"
 
     @cached_property
     def _reader(self) -> Reader:

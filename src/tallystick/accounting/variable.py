@@ -70,6 +70,10 @@ class PrivacyLossVariable:
     loss: PrivacyLoss
     direction: Direction
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy without the parts that are kept; they are computed again."""
+        return PrivacyLossVariable, (self.loss, self.direction)
+
     @cached_property
     def _side(self) -> OneDirection:
         if self.loss.group != 1:

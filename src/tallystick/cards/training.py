@@ -59,7 +59,7 @@ def training_card(trainer: Trainer, *, delta: float | None = None) -> TrainingCa
         raise InvalidInput(
             "trainer", f"no step of {plan.steps} taken", "one that has trained: this model has not learned"
         )
-    unit = "example" if run is None else run.account.unit
+    unit = "example" if run is None or not trainer.units_named else run.account.unit
     words = meaning(loss, delta=quoted, unit=unit)
     payments = [] if run is None else run.receipts[:1] if run.whole else run.receipts  # others take blocks, and pay 0
     misses = np.asarray(loss.tradeoff(alpha=np.array(ALPHAS)), dtype=float)

@@ -21,6 +21,7 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.learn import pipelines
+from tallystick.learn.callers import SEARCH, refuse_others
 from tallystick.learn.records import Array, Given, column_names, given, matrix
 from tallystick.learn.scikit import BaseEstimator, DataConversionWarning, check_is_fitted, clone
 from tallystick.ledger.account import check_account
@@ -41,17 +42,6 @@ Answer = dict[str, Any]
 
 COLUMNS = "columns"
 """What a stored model calls the names of its columns."""
-SEARCHES = (
-    "sklearn.model_selection", "sklearn.calibration", "sklearn.feature_selection._rfe", "sklearn.ensemble._bagging",
-    "sklearn.ensemble._weight_boosting",
-)  # fmt: skip
-"""Parts of scikit-learn that fit the same people again and again and look at what no account pays for."""
-SEARCH = (
-    "scikit-learn's searches, cross-validation, elimination, calibration and bagging fit many models on the same "
-    "people and look at scores or labels without noise, or draw a row twice: each is a release that nobody pays for. "
-    "Works: ts.learn.tune(...), which pays once for the best of many; or fit once with an account and score with "
-    "score(X, y, account=..., why=...)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +151,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         In a scikit-learn pipeline, steps that may learn from rows are refused before the charge.
         ``preprocessing="public"`` allows them: you say that no step learned from private rows, and the card prints it.
         """
-        self._refuse_search()
+        refuse_others(sys._getframe(1), Estimator)
         before = pipelines.checked(sys._getframe(1), preprocessing)
         recipe = self._recipe()
         data = given(X, y, units)
@@ -287,16 +277,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return list(object.__dir__(self))  # scikit-learn reads every attribute, and `privacy` may be refused or slow
 
     def __sklearn_clone__(self) -> Self:
-        self._refuse_search()  # here, too: an error of a fit is caught there, and buried
+        refuse_others(sys._getframe(1), Estimator)  # here, too: an error of a fit is caught there, and buried
         return super().__sklearn_clone__()  # type: ignore[no-any-return]
-
-    @staticmethod
-    def _refuse_search() -> None:
-        frame = sys._getframe(2)
-        while frame is not None:
-            if frame.f_globals.get("__name__", "").startswith(SEARCHES):
-                raise Refused(SEARCH)
-            frame = frame.f_back  # type: ignore[assignment]
 
     @property
     def covariance_(self) -> Any:

@@ -8,12 +8,18 @@ pipelines that call it and refuses such steps before the charge.
     FunctionTransformer        the caller answers for a function that reads one row at a time; the card says so
     preprocessing="public"     the caller answers for all steps; the card says so
 
+A step that raises or warns because of one row tells about that row without a charge. Such settings are refused,
+whatever the rows are: unknown categories must be ignored, no output may be sparse or dense by what is in it, and steps
+that raise on missing or infinite numbers need a function in front of them that leaves none.
+
 Preprocessing that happens before the pipeline is called cannot be seen here.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+from inspect import signature
 from types import FrameType
 from typing import Any
 
@@ -36,13 +42,21 @@ except ImportError:
     raise Unavailable("estimators need scikit-learn; works: pip install '.[learn]'") from None
 
 PUBLIC = "public"
-STATELESS = (FunctionTransformer, Normalizer, Binarizer, PolynomialFeatures)
-"""Steps that treat every row alone, whatever rows they were fitted on."""
+STATELESS = (Normalizer, Binarizer, PolynomialFeatures)
+"""Steps that treat every row alone, whatever rows they were fitted on, and raise on numbers that are not finite."""
 ENCODERS = (OneHotEncoder, OrdinalEncoder)
 """Steps that treat every row alone if their categories are declared."""
+UNKNOWN = ("ignore", "infrequent_if_exist", "use_encoded_value")
+"""Settings of encoders that give an unknown category a place."""
 PLACEHOLDERS = ("passthrough", "drop", None)
 FITS = ("fit", "fit_transform", "fit_predict")
 MIXES = "mixes rows: its function gives a row another result among other rows"
+RAISES = (
+    "raises or warns on a row with a missing, infinite or huge number: put "
+    "FunctionTransformer(lambda X: np.nan_to_num(X).clip(-1000, 1000)) in front of it, with public bounds of your own"
+)
+LARGEST = 1e30
+"""Numbers up to this size have powers that are finite."""
 MADE_UP = 8
 """Rows on which a function is tried: together, and one at a time."""
 
@@ -50,22 +64,41 @@ MADE_UP = 8
 def checked(frame: FrameType | None, said: str | None) -> str:
     """Names of the steps in front of a fit that is called from ``frame``; refuses steps that may learn from rows.
 
-    The result is empty without a pipeline. It begins with "public" if the caller said so.
+    The result is empty without a pipeline. It begins with "public" if the caller said so. It ends with a short hash of
+    the settings of the steps, so that the same key does not serve other preprocessing.
     """
     if said not in (None, PUBLIC):
         raise InvalidInput("preprocessing", said, 'None, or "public" if no step learned from private rows')
-    steps = [step for caller in _callers(frame) for step in _steps(caller)]
-    names = ", ".join(_name(step) for step in steps)
+    groups = [_steps(caller) for caller in _callers(frame)]
+    steps = [step for group in groups for step in group]
+    names = _named(steps)
     if said == PUBLIC:
         return f"{PUBLIC}: {names}" if names else PUBLIC
+    for group in reversed(groups):  # the outermost pipeline comes first, because its steps do
+        _refuse(group)
+    return names
+
+
+def _refuse(steps: list[Any]) -> None:
+    """Raise ``Refused`` for the first step of a pipeline that may learn from rows, or raise because of one."""
+    is_finite = False
     for step in steps:
-        if (reason := problem(step)) is not None:
+        if (reason := problem(step, is_finite)) is not None:
             raise Refused(
                 f"{type(step).__name__} in front of this fit {reason}. That would be a release without noise. "
                 "Use FunctionTransformer with public numbers, such as lambda X: X / 100. If no step learned from "
                 'private rows, say so: fit(..., preprocessing="public"). The card then prints it as your word'
             )
-    return names
+        is_finite = _is_finite_after(step, is_finite)
+
+
+def _named(steps: list[Any]) -> str:
+    """Names of steps, and a short hash of their settings."""
+    if not steps:
+        return ""
+    names = ", ".join(_name(step) for step in steps)
+    settings = repr([_settings(step) for step in steps])
+    return f"{names}; settings {hashlib.sha256(settings.encode()).hexdigest()[:16]}"
 
 
 def _callers(frame: FrameType | None) -> Iterator[Any]:
@@ -87,13 +120,13 @@ def _steps(caller: Any) -> list[Any]:
 
 def _name(step: Any) -> str:
     """Class of a step, with the classes of its parts."""
-    parts = [_name(part) for part in _parts(step) if not _is_placeholder(part)]
+    parts = [_name(part) for part in _declared_parts(step) if not _is_placeholder(part)]
     inside = f"({', '.join(parts)})" if parts else ""
     return type(step).__name__ + inside
 
 
-def _parts(step: Any) -> list[Any]:
-    """Steps inside a step."""
+def _declared_parts(step: Any) -> list[Any]:
+    """Steps inside a step, as they were given."""
     if isinstance(step, ColumnTransformer):
         return [*(part for _, part, _ in step.transformers), step.remainder]
     if isinstance(step, (Pipeline, FeatureUnion)):
@@ -102,50 +135,169 @@ def _parts(step: Any) -> list[Any]:
     return []
 
 
+def _parts(step: Any) -> list[Any]:
+    """Steps inside a step, as they were fitted."""
+    if isinstance(step, ColumnTransformer) and hasattr(step, "transformers_"):
+        return [part for _, part, _ in step.transformers_]
+    return _declared_parts(step)
+
+
 def _is_placeholder(step: Any) -> bool:
     return step is None or (isinstance(step, str) and step in PLACEHOLDERS)
 
 
-def problem(step: Any) -> str | None:
-    """Reason why a step may learn from rows, or None if it learns nothing.
+def problem(step: Any, is_finite: bool = False) -> str | None:
+    """Reason why a step may learn from rows or raise because of one, or None if neither is so.
 
-    >>> problem(Normalizer()) is None, problem(OneHotEncoder()) is None
+    ``is_finite`` says that all numbers are finite, and none of them huge, where the step begins.
+
+    >>> problem(Normalizer(), is_finite=True) is None, problem(OneHotEncoder()) is None
     (True, False)
     """
     kind = type(step)
     if _is_placeholder(step):
         return None
     if kind is FunctionTransformer:
-        return MIXES if _mixes(step) else None
+        return _problem_of_function(step, is_finite)
     if kind in STATELESS:
-        return None
+        return None if is_finite else RAISES
     if kind in ENCODERS:
-        return _problem_of_encoder(step)
-    if kind in (Pipeline, FeatureUnion, ColumnTransformer):
-        return _problem_of_parts(step)
+        return _problem_of_encoder(step, is_finite)
+    if kind is ColumnTransformer:
+        return _problem_of_columns(step) or _problem_of_parts(step, is_finite)
+    if kind in (Pipeline, FeatureUnion):
+        return _problem_of_parts(step, is_finite)
     return "may learn from the rows that it is fitted on"
 
 
-def _problem_of_encoder(step: Any) -> str | None:
+def _problem_of_function(step: Any, is_finite: bool) -> str | None:
+    if _mixes(step):
+        return MIXES
+    if step.validate and not is_finite:
+        return RAISES
+    if step.check_inverse and step.func is not None and step.inverse_func is not None:
+        return "warns because of some rows: say check_inverse=False"
+    return None
+
+
+def _problem_of_encoder(step: Any, is_finite: bool) -> str | None:
     if isinstance(step.categories, str):
         return "learns its categories from the rows: declare them, as in categories=[['a', 'b']]"
     if step.min_frequency is not None or step.max_categories is not None:
         return "counts categories in the rows: leave out min_frequency and max_categories"
+    if step.handle_unknown not in UNKNOWN:
+        is_one_hot = isinstance(step, OneHotEncoder)
+        works = '"ignore"' if is_one_hot else '"use_encoded_value", unknown_value=-1'
+        return f"tells of a row with an undeclared category: say handle_unknown={works}"
+    if getattr(step, "drop", None) is not None:
+        return "warns of a row with an undeclared category: leave out drop"
+    numbers = [known for known in getattr(step, "categories_", []) if known.dtype.kind == "f"]
+    if numbers and not is_finite:
+        return RAISES
     return None
 
 
-def _problem_of_parts(step: Any) -> str | None:
-    if type(step) is ColumnTransformer:
-        chosen = [columns for _, _, columns in step.transformers]
-        if any(callable(columns) and type(columns) is not make_column_selector for columns in chosen):
-            return "chooses columns by a function of the rows: name the columns"
-        fitted = [part for _, part, _ in getattr(step, "transformers_", [])]
-        if any(type(part) is FunctionTransformer and _mixes(part) for part in fitted):
-            return f"has a part, FunctionTransformer, that {MIXES}"
+def _problem_of_columns(step: Any) -> str | None:
+    chosen = [columns for _, _, columns in step.transformers]
+    if any(callable(columns) and type(columns) is not make_column_selector for columns in chosen):
+        return "chooses columns by a function of the rows: name the columns"
+    if step.sparse_threshold != 0 and any(_is_sparse(part) for part in _parts(step)):
+        return "is sparse or dense by what the rows hold: say OneHotEncoder(sparse_output=False), or sparse_threshold=0"
+    return None
+
+
+def _is_sparse(step: Any) -> bool:
+    """True if a step, or a part of it, has a sparse output."""
+    if isinstance(step, OneHotEncoder):
+        return bool(step.sparse_output)
+    return any(_is_sparse(part) for part in _parts(step))
+
+
+def _problem_of_parts(step: Any, is_finite: bool) -> str | None:
     for part in _parts(step):
-        if (reason := problem(part)) is not None:
+        if (reason := problem(part, is_finite)) is not None:
             return f"has a part, {type(part).__name__}, that {reason}"
+        if isinstance(step, Pipeline):
+            is_finite = _is_finite_after(part, is_finite)
     return None
+
+
+def _is_finite_after(step: Any, is_finite: bool) -> bool:
+    """True if a step makes finite numbers of what it gets, none of them huge."""
+    kind = type(step)
+    if _is_placeholder(step):
+        return is_finite
+    if kind is FunctionTransformer:
+        return _makes_finite(step) if step.func is not None else is_finite
+    if kind is OrdinalEncoder:
+        return not np.isnan([step.unknown_value, step.encoded_missing_value]).any()
+    if kind is Pipeline:
+        for part in _parts(step):
+            is_finite = _is_finite_after(part, is_finite)
+        return is_finite
+    if kind in (FeatureUnion, ColumnTransformer):
+        return all(_is_finite_after(part, is_finite) for part in _parts(step))
+    return kind in (Normalizer, Binarizer, OneHotEncoder)
+
+
+def _makes_finite(step: Any) -> bool:
+    """True if a function makes finite numbers of made-up rows with missing, infinite and huge ones."""
+    width = getattr(step, "n_features_in_", None)
+    if width is None:
+        return False
+    rows = np.zeros((5 * width, width))
+    for place, entry in enumerate((np.nan, np.inf, -np.inf, 1e308, -1e308)):
+        np.fill_diagonal(rows[place * width :], entry)
+    try:
+        with np.errstate(all="ignore"):
+            made = np.asarray(step.transform(_framed(rows, step)), dtype=np.float64)
+    except Exception:  # it needs other rows than these
+        return False
+    return bool((np.abs(made) <= LARGEST).all())
+
+
+def _settings(step: Any) -> Any:
+    """Class of a step with the settings that are not the usual ones, as plain values."""
+    if _is_placeholder(step) or not hasattr(step, "get_params"):
+        return _plain(step)
+    usual = signature(type(step).__init__).parameters
+    chosen = {}
+    for name, value in sorted(step.get_params(deep=False).items()):
+        plain = _plain(value)
+        if name not in usual or plain != _plain(usual[name].default):
+            chosen[name] = plain
+    return [type(step).__name__, chosen, _tried(step)]
+
+
+def _plain(value: Any) -> Any:
+    """Value as text and lists that are the same in every process."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if isinstance(value, dict):
+        return [[_plain(name), _plain(part)] for name, part in value.items()]
+    if hasattr(value, "get_params"):
+        return _settings(value)
+    if value is None or isinstance(value, (str, bytes, bool, int, float, np.generic, slice)):
+        return repr(value)
+    return getattr(value, "__qualname__", getattr(value, "__name__", type(value).__qualname__))
+
+
+def _tried(step: Any) -> Any:
+    """Digits of what functions make of made-up rows: another function with the same name is another setting."""
+    if not isinstance(step, FunctionTransformer):
+        return [_tried(part) for part in _parts(step)]
+    width = getattr(step, "n_features_in_", None)
+    if step.func is None or width is None:
+        return ""
+    rows = np.random.default_rng(0).normal(size=(MADE_UP, width))
+    try:
+        with np.errstate(all="ignore"):
+            made = np.asarray(step.transform(_framed(np.vstack([rows, 1000 * rows]), step)), dtype=np.float64)
+    except Exception:  # it needs other rows than these
+        return ""
+    return ",".join(f"{number:.6g}" for number in made.ravel())
 
 
 def _mixes(step: Any) -> bool:
@@ -157,7 +309,7 @@ def _mixes(step: Any) -> bool:
     if step.func is None or isinstance(step.func, np.ufunc) or width is None:
         return False
     try:
-        rows = _made_up(width, getattr(step, "feature_names_in_", None))
+        rows = _framed(np.random.default_rng(0).normal(size=(MADE_UP, width)), step)
         together = np.asarray(step.transform(rows), dtype=np.float64)
         alone = [np.asarray(step.transform(rows[i : i + 1]), dtype=np.float64) for i in range(MADE_UP)]
         one_by_one = np.concatenate(alone)
@@ -168,9 +320,9 @@ def _mixes(step: Any) -> bool:
     return not np.allclose(together, one_by_one, rtol=1e-6, atol=1e-9, equal_nan=True)
 
 
-def _made_up(width: int, names: Any) -> Any:
-    """Made-up rows of that many columns, as a data frame if the columns have names."""
-    rows = np.random.default_rng(0).normal(size=(MADE_UP, width))
+def _framed(rows: Any, step: Any) -> Any:
+    """Made-up rows, as a data frame if the columns of a fitted step have names."""
+    names = getattr(step, "feature_names_in_", None)
     if names is None:
         return rows
     import pandas

@@ -103,7 +103,11 @@ def matrix(name: str, X: Any) -> Array:
     """
     allowed = "a table of numbers with two dimensions (rows, features); text and categories are encoded first"
     if hasattr(X, "toarray") and not isinstance(X, np.ndarray):
-        raise InvalidInput(name, "a sparse matrix", "a dense array: noise is dense")
+        raise InvalidInput(
+            name,
+            "a sparse matrix",
+            "a dense array, such as X.toarray(); in a pipeline OneHotEncoder(sparse_output=False)",
+        )
     array = _numeric(name, X, allowed)
     if array.ndim == 1:
         raise InvalidInput(name, f"shape {array.shape}", f"{allowed}. Reshape your data: reshape(-1, 1) is one feature")

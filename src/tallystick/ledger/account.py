@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tallystick.accounting.adjacency import Adjacency, Protects
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger import opening, registry, views
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.filters import Amount, Filter, quoted_delta
@@ -70,6 +70,12 @@ class Account:
         self.unit, self.adjacency, self.partition = row.unit, row.adjacency, row.partition_name
         self.milestones: tuple[int, ...] = tuple(json.loads(row.milestones))
         self._last_terms: tuple[object, PrivacyLoss | None, str] = (None, None, "")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here
+        raise Refused(
+            "an account cannot be copied, stored or sent to another process, because it holds an open ledger. Works: "
+            f"ts.Ledger(place).open({self.name!r}) there; or threads, as joblib.Parallel(prefer='threads') makes them"
+        )
 
     def _row(self) -> AccountRow:
         return self.ledger.account_row(self.name)

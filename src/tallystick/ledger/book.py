@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import os
@@ -14,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import InvalidInput, LedgerIntegrity, Remedy
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import first_write, journal, opening, places, views
 from tallystick.ledger.account import Account
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, digest
@@ -96,9 +95,15 @@ class Ledger:
 
     def acting_for(self, principal: str) -> Ledger:
         """Return the same open ledger for another principal, whose keys are apart; close only the first one."""
-        other = copy.copy(self)
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
         other.principal = checked("principal", principal)
         return other
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here
+        raise Refused(
+            "an open ledger cannot be copied, stored or sent to another process. Works: ts.Ledger(place) there"
+        )
 
     def _genesis(self, create: bool, *, is_accepted: bool) -> str:
         with self.store.read() as transaction:

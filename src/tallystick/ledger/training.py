@@ -272,6 +272,9 @@ class Run:
             raise self._stop() from None
         if number is None:
             self._is_open = False
+            if 0 < self.taken < self.steps:
+                reason = "The other blocks were begun earlier. Steps of them that were not taken then are lost."
+                warnings.warn(EndedEarly(self.taken, self.steps, reason), stacklevel=3)
             raise RunEnded(f"all {self.steps} steps of run {self.key!r} are taken")
         return number
 
@@ -290,12 +293,19 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Any:
-        was_open = self._is_open
+        if not isinstance(error, RunEnded):
+            self.leave(stacklevel=3)
         self._is_open = False
-        if error is None and was_open and self.whole and self._stream.position < self.steps:
-            reason = f"The loop ended first. The whole plan is paid, and {self._rest()}."
-            warnings.warn(EndedEarly(self.taken, self.steps, reason), stacklevel=2)
         return isinstance(error, RunEnded)  # the end of the run leaves the with statement; other errors pass on
+
+    def leave(self, *, stacklevel: int = 4) -> None:
+        """End the loop, and warn if it ends before the plan: the end of a with statement and a Trainer do it."""
+        is_left = self._is_open and self._stream.position < self.steps
+        self._is_open = False
+        if is_left:
+            paid = "The whole plan is paid" if self.whole else "Blocks that were begun are paid"
+            reason = f"The loop ended first. {paid}, and {self._rest()}."
+            warnings.warn(EndedEarly(self.taken, self.steps, reason), stacklevel=stacklevel)
 
     def _rest(self) -> str:
         """Say where the run continues."""

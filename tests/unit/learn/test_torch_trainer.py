@@ -7,6 +7,7 @@ import itertools
 import math
 import os
 import pickle
+import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -38,6 +39,7 @@ EVERYBODY = SgdPlan(noise_multiplier=1e-6, rate=1.0, steps=1, expected_batch=10)
 pytestmark = [
     pytest.mark.filterwarnings("ignore::tallystick.mechanisms.base.UnrecordedRelease"),
     pytest.mark.filterwarnings("ignore::tallystick.learn.torch.trainer.UndeclaredClasses"),
+    pytest.mark.filterwarnings("ignore::tallystick.ledger.training.EndedEarly"),
 ]
 
 
@@ -591,8 +593,10 @@ def test_models_in_double_precision_train() -> None:
 
 
 def test_the_clip_stays_what_the_noise_was_made_for() -> None:
-    with pytest.raises(AttributeError):
-        made().clip = 100.0  # type: ignore[misc]
+    trainer = made()
+    for name in ("clip", "plan", "loss", "model"):
+        with pytest.raises(AttributeError):
+            setattr(trainer, name, getattr(trainer, name))
 
 
 def test_a_second_fit_says_that_nothing_was_trained(ledger: ts.Ledger) -> None:
@@ -619,6 +623,170 @@ def test_a_run_that_goes_on_says_where_and_has_lost_the_rest_of_its_block(ledger
         assert made(account=account, why="test", key="w").fit(data()).taken == 16
 
 
+@pytest.mark.parametrize("pay", ["whole", "blocks", None])
+@pytest.mark.parametrize("error", [None, ValueError])
+def test_a_loop_that_is_left_warns(ledger: ts.Ledger, pay: str | None, error: type[Exception] | None) -> None:
+    """Found from outside: the guide says that an early end warns, and a break did not."""
+    account = ledger.open("clinic", budget=ts.renyi_dp({8: 100}))
+    options = {} if pay is None else {"account": account, "why": "test", "key": "w", "pay": pay}
+    trainer = made(**options)
+    told = "starts again" if pay is None else "key='w' continues at step 8"
+    expected = nullcontext() if error is None else pytest.raises(error)
+    with pytest.warns(EndedEarly, match=f"after 7 of 20 planned steps. The loop ended first.*{told}"), expected:
+        take_seven(trainer, error)
+
+
+def take_seven(trainer: Trainer, error: type[Exception] | None) -> None:
+    """Leave a loop after seven steps, by an error or by a break."""
+    for batch in trainer.batches(data()):
+        trainer.step(batch)
+        if trainer.taken == 7 and error is not None:
+            raise error
+        if trainer.taken == 7:
+            break
+
+
+def test_a_loop_to_the_end_does_not_warn(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.renyi_dp({8: 100}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", EndedEarly)
+        for options in ({}, {"account": account, "why": "test"}, {"account": account, "why": "test", "pay": "blocks"}):
+            assert made(**options).fit(data()).taken == 20
+
+
+@pytest.mark.parametrize("end", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit, BaseException])
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.filterwarnings("ignore:slow=True")
+def test_a_row_ends_no_run_whatever_the_model_raises(end: type[BaseException], slow: bool) -> None:
+    """Found from outside: SystemExit ended a run that was paid for, and showed its message."""
+
+    class Ends(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = nn.Linear(4, 2)
+
+        def forward(self, given: Any) -> Any:
+            if not slow and bool((given > 1e3).any()):
+                raise end("somebody's value")
+            return self.out(given)
+
+    model = Ends()
+
+    def loss(out: Any, target: Any) -> Any:
+        if slow and calls.pop():
+            raise end("somebody's value")
+        return NONE(out, target)
+
+    x, y = data()
+    x[7] = 1e4
+    calls = [False] * 1000
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    trainer = Trainer(model, loss, optimizer, plan=EVERYBODY, clip=1.0, slow=slow)
+    batches = trainer.batches((x, y))
+    calls.append(True)  # the first call of the step
+    trainer.step(next(batches))
+    assert trainer.taken == 1
+
+
+def test_a_key_that_is_pressed_ends_the_run() -> None:
+    press: list[bool] = []
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+
+    def loss(out: Any, target: Any) -> Any:
+        if press:
+            signal.raise_signal(signal.SIGINT)
+        return NONE(out, target)
+
+    trainer = Trainer(model, loss, torch.optim.SGD(model.parameters(), lr=0.1), plan=EVERYBODY, clip=1.0)
+    before = signal.getsignal(signal.SIGINT)
+    batch = next(batches := trainer.batches(data()))
+    press.append(True)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.step(batch)
+    batches.close()
+    assert signal.getsignal(signal.SIGINT) is before
+    assert trainer.taken == 0
+
+
+def test_an_optimizer_of_sparse_gradients_is_refused_before_the_charge(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.renyi_dp({8: 100}))
+    model = nn.Linear(4, 2)
+    with pytest.raises(InvalidInput, match=r"^optimizer = .*SparseAdam.*dense"):
+        Trainer(
+            model, NONE, torch.optim.SparseAdam(model.parameters()), plan=PLAN, clip=1.0, account=account, why="test"
+        )
+    assert not account.history()
+
+
+def mixed_output(module: Any, given: Any, out: Any) -> Any:
+    return out - out.mean(0)
+
+
+def mixed_input(module: Any, given: Any) -> Any:
+    return (given[0] - given[0].mean(0), *given[1:])
+
+
+def mixed_slope(module: Any, slopes: Any) -> Any:
+    return (slopes[0] - slopes[0].mean(0),)
+
+
+def exchange_forward(model: Any) -> Any:
+    plain = model.forward
+    model.forward = lambda given: plain(given - given.mean(0))
+
+
+CHANGES: dict[str, Any] = {
+    "forward hook": lambda model: model.register_forward_hook(mixed_output),
+    "forward pre-hook": lambda model: model.register_forward_pre_hook(mixed_input),
+    "backward pre-hook": lambda model: model.register_full_backward_pre_hook(mixed_slope),
+    "hook of all modules": lambda model: nn.modules.module.register_module_forward_hook(mixed_output),
+    "pre-hook of all modules": lambda model: nn.modules.module.register_module_forward_pre_hook(mixed_input),
+    "forward": exchange_forward,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_that_mixes_examples_is_refused_in_the_loop_as_before_it(name: str) -> None:
+    """Found from outside: a hook that was added after the first step moved a sum by five clips."""
+    told = "examples are mixed"
+    handles = []
+    try:
+        trainer = made()
+        batches = trainer.batches(data())
+        trainer.step(next(batches))
+        handles.append(CHANGES[name](trainer.model))
+        batch = next(batches)
+        with pytest.raises(Refused, match=told):
+            trainer.step(batch)
+        before = made()
+        handles.append(CHANGES[name](before.model))
+        with pytest.raises(Refused, match=told):
+            before.batches(data())
+    finally:
+        for handle in handles:
+            if handle is not None:
+                handle.remove()
+
+
+def test_a_hook_that_only_looks_is_checked_and_allowed() -> None:
+    trainer = made()
+    batches = trainer.batches(data())
+    trainer.step(next(batches))
+    seen: list[int] = []
+    trainer.model.register_forward_hook(lambda module, given, out: seen.append(len(out)))
+    trainer.step(next(batches))
+    assert trainer.taken == 2
+    assert seen
+
+
+def test_a_recurrent_layer_with_time_first_is_refused() -> None:
+    for kind, ours in ((nn.GRU, ts.learn.torch.GRU), (nn.LSTM, ts.learn.torch.LSTM)):
+        with pytest.raises(InvalidInput, match=r"batch_first=False.*batch_first=True"):
+            ours.from_torch(kind(3, 5))
+        ours.from_torch(kind(3, 5, batch_first=True))
+
+
 def test_a_batch_is_not_opened_by_hand() -> None:
     for batch in made().batches(data()):
         with pytest.raises(Refused, match=r"trainer.step\(batch\)"):
@@ -639,7 +807,9 @@ def test_a_card_of_a_run_without_steps_is_refused_and_others_list_what_paid(ledg
         training_card(trainer)
     card = training_card(trainer.fit(data()))
     assert len(card.facts["receipts"]) == 1
-    assert card.facts["attacker"]["about"] == {"unit": "person", "adjacency": "add_remove", "group": 1}
+    assert card.facts["attacker"]["about"] == {"unit": "example", "adjacency": "add_remove", "group": 1}
+    named = training_card(made(plan, account=account, why="test").fit(data(), units=range(50)))
+    assert named.facts["attacker"]["about"] == {"unit": "person", "adjacency": "add_remove", "group": 1}
     assert "If one example is not in the data" in training_card(made(plan).fit(data())).to_html()
     assert "tallystick ledger verify --receipt" in card.to_html()
     assert dict(map(tuple, card.facts["rows"]))["steps"] == "20 of 20 taken here"

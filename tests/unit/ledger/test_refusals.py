@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
+import pickle
 import sys
 
 import numpy as np
@@ -376,3 +378,12 @@ def test_a_ledger_in_memory_is_refused_and_makes_no_file_of_that_name(tmp_path, 
     with pytest.raises(InvalidInput, match="records nothing"):
         Ledger(":memory:")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_account_and_a_ledger_are_not_sent_to_another_process(people):
+    """Found from outside: joblib said that it cannot pickle a lock."""
+    for way in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(Refused, match=r"ts\.Ledger\(place\)\.open\('people'\) there"):
+            way(people)
+        with pytest.raises(Refused, match=r"ts\.Ledger\(place\) there"):
+            way(people.ledger)

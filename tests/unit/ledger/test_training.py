@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -101,6 +102,7 @@ def test_costs_count_the_blocks_that_are_already_paid(ledger: ts.Ledger) -> None
     account = ledger.open("clinic", budget=ts.zcdp(rho=0.1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*The loop ended first")
         for _ in range(2):
             with account.training(STEP, steps=20, block=10, whole=False, why="model", key="run-1") as run:
                 run.step()
@@ -119,6 +121,30 @@ def test_a_loop_that_ends_before_the_paid_plan_warns(ledger: ts.Ledger) -> None:
     account = ledger.open("clinic", budget=ts.zcdp(rho=1))
     with pytest.warns(EndedEarly, match=r"after 15 of 100 .* loop ended first.* key='a' continues at step 20"):
         _taken_by(account.training(STEP, steps=100, why="model", key="a"), most=15)
+
+
+def test_a_loop_in_blocks_and_an_error_warn_too(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    with pytest.warns(EndedEarly, match=r"after 15 of 100 .* Blocks that were begun are paid.* continues at step 20"):
+        _taken_by(account.training(STEP, steps=100, why="model", key="a", whole=False), most=15)
+    run = account.training(STEP, steps=100, why="model", key="b")
+    with pytest.warns(EndedEarly, match=r"after 1 of 100 .* key='b' continues at step 10"):
+        _fail_after_one(run)
+
+
+def _fail_after_one(run: Run) -> None:
+    """Leave a run by an error."""
+    with contextlib.suppress(ValueError), run:
+        run.step()
+        raise ValueError
+
+
+def test_a_run_that_goes_on_warns_of_steps_that_may_be_lost(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    with pytest.warns(EndedEarly, match="after 15 of 100"):
+        _taken_by(account.training(STEP, steps=100, why="model", key="a"), most=15)
+    with pytest.warns(EndedEarly, match="after 80 of 100 .* Steps of them that were not taken then are lost"):
+        _taken_by(account.training(STEP, steps=100, why="model", key="a"))
 
 
 def test_the_plan_ends_the_loop_too(ledger: ts.Ledger) -> None:

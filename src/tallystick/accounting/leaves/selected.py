@@ -58,6 +58,9 @@ KNOTS = 600
 ROUNDING = 1e-12
 """Relative rounding of a weight and of a sum of them, outward."""
 
+BEYOND = 1.0 + 1e-9
+"""A knot is put as far beyond the largest loss that the curve has."""
+
 THETAS: Array = np.exp(np.linspace(math.log(0.02), math.log(2000.0), 48))
 """Orders minus one of the Renyi form; any subset gives a bound."""
 
@@ -325,9 +328,10 @@ def _half(leaf: _Best, direction: Direction) -> Half:
     lines = _Lines.of(leaf, UpperPower.under(behind.above, ahead.above))
     top = float(ahead.epsilon[-1]) + lines.longest
     end = leaf.ceiling(direction)
-    epsilon = np.unique(
-        np.append(min(top, end) * np.linspace(0.0, 1.0, KNOTS) ** 1.25, end if end < top * 2.0 else top)
-    )
+    knots = min(top, end) * np.linspace(0.0, 1.0, KNOTS) ** 1.25
+    # At the top itself the curve is zero but for rounding, of either sign; a little further it is zero on all machines.
+    further = [top * BEYOND, end if end < top * 2.0 else top]
+    epsilon = np.unique(np.append(knots, [place for place in further if place <= end]))
     masses = np.exp(law.log_masses)
     upper = np.array([float(np.dot(masses, lines.at(np.exp(np.minimum(e - law.atoms, 690.0))))) for e in epsilon])
     upper = (upper + law.infinity * leaf.mean) * (1.0 + ROUNDING)

@@ -22,17 +22,19 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as module_hooks
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.torch.gradients import Gradients, Room, Written, joined
+from tallystick.learn.torch.interrupts import OnlySignalsEnd
 from tallystick.learn.torch.layers import TABLE
 
 Loss = Callable[[Any, Tensor], Tensor]
 _Call = tuple[nn.Module, Tensor, int, Any]  # a layer, its input and its version, the place of its output
-_State = tuple[list[Any], list[bool]]  # what a model is made of and keeps; which of its modules are in train()
+_State = tuple[list[Any], list[Any]]  # what a model is made of and keeps; how its modules run
 
 WITHIN = 1.0 - 2.0**-14
 """A clipped gradient ends below the clip by this factor, so that rounding does not lift it above."""
@@ -44,6 +46,8 @@ CROWDED = 1e-2  # of a gradient that may be nearly nothing but rounding
 COARSE = 0.1  # under autocast, where torch itself rounds gradients to 8 bits on the way
 _CACHE = 12 << 20  # bytes of one layer's input in a micro-batch: what stays in the cache of most machines
 _ROOM = 52 << 20  # bytes of written-out gradients in a micro-batch
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 PER_EXAMPLE = (
     "one loss per example: a vector as long as the batch, as reduction='none' gives for one number per example; of "
@@ -161,8 +165,10 @@ class Engine:
 
     def gradients(self, tensors: Sequence[Tensor]) -> dict[int, Gradients]:
         """Each example's gradient, for every trained parameter that was used."""
-        if self.slow:
-            return self._by_vmap(tensors)
+        with OnlySignalsEnd():
+            return self._by_vmap(tensors) if self.slow else self._by_hooks(tensors)
+
+    def _by_hooks(self, tensors: Sequence[Tensor]) -> dict[int, Gradients]:
         calls: list[_Call] = []
 
         def seen(layer: nn.Module, given: tuple[Any, ...], named: dict[str, Any], out: Tensor) -> None:
@@ -296,17 +302,20 @@ class Engine:
         modules = list(self.model.modules())
         trained = [(id(p), p.requires_grad, None if p.requires_grad else p._version) for p in self.model.parameters()]
         kept = [(id(b), b._version) for b in self.model.buffers()]
-        return [[(id(m), type(m)) for m in modules], trained, kept], [m.training for m in modules]
+        return [[(id(m), type(m)) for m in modules], trained, kept], [_common_hooks(), *map(_way, modules)]
 
     def require_unchanged(self) -> None:
-        """Raise where the model is not the one that was checked; ``train()`` and ``eval()`` have it checked again."""
-        (parts, modes), checked = self._state(), self._checked
+        """Raise where the model is not the one that was checked.
+
+        ``train()``, ``eval()``, a hook that comes or goes and another ``forward`` have it checked again.
+        """
+        (parts, ways), checked = self._state(), self._checked
         if checked is None or parts != checked[0]:
             raise Refused(
                 "the model has other layers, other trained parameters or other buffers than when it was checked; "
                 "works: change it before trainer.batches(...), which checks it"
             )
-        if modes != checked[1]:
+        if ways != checked[1]:
             self.check(*self._made_up)
 
     def require_nothing_kept(self) -> None:
@@ -406,6 +415,17 @@ class Engine:
             torch.zeros(p.numel(), dtype=torch.float64, device=p.device) if g is None else g.flatten().double()
             for g, p in zip(found, self.parameters, strict=True)
         ]
+
+
+def _way(module: nn.Module) -> list[Any]:
+    """How a module runs: its mode, its ``forward`` and its hooks, each under the number that torch gave it."""
+    forward = vars(module).get("forward"), type(module).forward, type(module).__call__
+    return [module.training, *forward, *[list(vars(module).get(name, {}).items()) for name in HOOKS]]
+
+
+def _common_hooks() -> list[Any]:
+    """Hooks of all modules."""
+    return [list(getattr(module_hooks, f"_global{name}", {}).items()) for name in HOOKS]
 
 
 def _no_example_axis(layer: nn.Module, given: Tensor) -> str:

@@ -190,6 +190,8 @@ class _Recurrent(nn.Module):  # type: ignore[misc]
         """The same cell as one of torch's with one layer and one direction."""
         if layer.num_layers != 1 or layer.bidirectional or not layer.bias or layer.proj_size:
             raise InvalidInput("layer", "more than one layer or direction", "one layer, one direction, with bias")
+        if not layer.batch_first:
+            raise InvalidInput("layer", "batch_first=False", f"a layer made with batch_first={EXAMPLES_FIRST}")
         made = cls(layer.input_size, layer.hidden_size)
         with torch.no_grad():
             made.inward.weight.copy_(layer.weight_ih_l0)

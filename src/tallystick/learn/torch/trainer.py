@@ -31,7 +31,7 @@ from tallystick.learn.torch.masks import secret_masks
 from tallystick.learn.torch.noise import SLACK, SUMS, LatticeNoise
 from tallystick.learn.torch.together import Team
 from tallystick.learn.training import SgdPlan
-from tallystick.ledger.training import RunEnded
+from tallystick.ledger.training import EndedEarly, RunEnded
 from tallystick.mechanisms.base import OnlyOne, UnrecordedRelease, unrecorded
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
@@ -103,8 +103,8 @@ class Trainer(OnlyOne):
         if pay not in ("whole", "blocks"):
             raise InvalidInput("pay", pay, "'whole' or 'blocks'")
         self.engine = Engine(model, loss, slow=slow, classes=classes)
-        self.plan, self._clip = plan, check.positive("clip", clip)
-        self.model, self.optimizer = model, self._checked(optimizer)
+        self._plan, self._clip = plan, check.positive("clip", clip)
+        self.optimizer = self._checked(optimizer)
         size = sum(self.engine.sizes)
         self.noise: LatticeNoise | CorrelatedNoise = LatticeNoise(plan.noise_multiplier, self.clip, size, noise)
         if correlated:
@@ -122,8 +122,9 @@ class Trainer(OnlyOne):
         self.run = self._paid_by(account, why, key, pay, block)
 
     def _checked(self, optimizer: Any) -> Any:
-        if not isinstance(optimizer, torch.optim.Optimizer) or isinstance(optimizer, torch.optim.LBFGS):
-            allowed = "a torch optimizer that needs one gradient per step"
+        others = (torch.optim.LBFGS, torch.optim.SparseAdam)
+        if not isinstance(optimizer, torch.optim.Optimizer) or isinstance(optimizer, others):
+            allowed = "a torch optimizer that needs one gradient per step, which is dense because noise is"
             raise InvalidInput("optimizer", type(optimizer).__name__, allowed)
         held = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
         if held != set(self.engine.place):
@@ -149,6 +150,21 @@ class Trainer(OnlyOne):
         )  # fmt: skip
 
     @property
+    def plan(self) -> SgdPlan:
+        """The plan that the run was priced for."""
+        return self._plan
+
+    @property
+    def model(self) -> nn.Module:
+        """The model that is trained."""
+        return self.engine.model
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the examples, one number for each."""
+        return self.engine.loss
+
+    @property
     def clip(self) -> float:
         """The norm to which every example's gradient is clipped; the noise was made for it."""
         return self._clip
@@ -157,6 +173,11 @@ class Trainer(OnlyOne):
     def privacy(self) -> PrivacyLoss:
         """The most this run can lose, every noisy gradient seen by everybody: the whole plan."""
         return self.plan.privacy
+
+    @property
+    def units_named(self) -> bool:
+        """True if the examples of the last ``batches`` or ``fit`` had units or ids."""
+        return self._whose != ONE_EACH
 
     def facts(self) -> list[tuple[str, str]]:
         """What a card says about the run; all of it is public."""
@@ -234,11 +255,23 @@ class Trainer(OnlyOne):
                 self.noise.past.clear()  # steps that do not follow each other share no noise
             previous, taken = step, self.taken
             self._last = dealt.batch(self.plan, step, source)
-            yield self._last
+            try:
+                yield self._last
+            except GeneratorExit:  # the loop was left, by a break or by an error
+                self._leave(step + 1)
+                raise
             if self.taken == taken:
                 raise Refused("every batch must be stepped: leaving one out would tell what was in it")
         if previous == _NO_STEP:
             raise RunEnded(f"{self._ended}; nothing was trained. Works: a new Trainer, with another key if it has one")
+
+    def _leave(self, dealt: int) -> None:
+        """Warn if the loop is left before the last batch of the plan was dealt."""
+        if self.run is not None:
+            self.run.leave()
+        elif dealt < self.plan.steps:
+            reason = "The loop ended first. Nothing is recorded, so a new Trainer starts again."
+            warnings.warn(EndedEarly(dealt, self.plan.steps, reason), stacklevel=3)
 
     def _next(self) -> int | None:
         """The number of the next step, paid for; None when there is none."""

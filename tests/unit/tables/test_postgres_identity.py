@@ -268,6 +268,56 @@ def test_rows_of_a_table_that_is_attached_after_the_identification_are_not_read(
         assert len(who) == 2
 
 
+@pytest.mark.parametrize("kind", ["TABLE", "VIEW", "MATERIALIZED VIEW", "partitions"])
+def test_a_renamed_schema_does_not_exchange_the_table_that_is_read(postgres: str, clinic: str, kind: str) -> None:
+    """A lock of the table does not keep others from renaming its schema."""
+    if kind == "partitions":
+        made = [
+            f"CREATE TABLE {clinic}.mine (who int) PARTITION BY LIST (who)",
+            f"CREATE TABLE {clinic}.one PARTITION OF {clinic}.mine FOR VALUES IN (1)",
+            f"INSERT INTO {clinic}.mine VALUES (1)",
+        ]
+    else:
+        made = [f"CREATE {kind} {clinic}.mine AS SELECT 1 AS who"]
+    run(postgres, *made)
+    with schema(postgres) as other, open_engine(source_of(postgres)) as engine:
+        run(postgres, f"CREATE TABLE {other}.mine AS SELECT 2 AS who")
+        table = f"{clinic}.mine"
+        engine.identify(table)
+        run(postgres, f"ALTER SCHEMA {clinic} RENAME TO gone", f"ALTER SCHEMA {other} RENAME TO {clinic}")
+        try:
+            for _ in range(2):
+                stored = engine.stored(table, engine.schema(table))
+                assert engine.collect(engine.words.render(stored)) == [[1]]
+                engine.reset()
+        finally:
+            engine.close()
+            run(postgres, f"ALTER SCHEMA {clinic} RENAME TO {other}", f"ALTER SCHEMA gone RENAME TO {clinic}")
+
+
+def test_a_schema_that_is_renamed_before_the_view_is_made_is_refused(
+    postgres: str, clinic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The view is made by name. It must be one of the locked table."""
+    bind = postgres_engine.bind
+    with schema(postgres) as other:
+        run(postgres, f"CREATE TABLE {other}.visits AS SELECT * FROM {clinic}.visits")
+
+        def renamed(*given: Any) -> None:
+            run(postgres, f"ALTER SCHEMA {clinic} RENAME TO gone", f"ALTER SCHEMA {other} RENAME TO {clinic}")
+            bind(*given)
+
+        monkeypatch.setattr(postgres_engine, "bind", renamed)
+        try:
+            with (
+                open_engine(source_of(postgres)) as engine,
+                pytest.raises(Unavailable, match="was replaced while it was opened"),
+            ):
+                engine.marks(f"{clinic}.visits")
+        finally:
+            run(postgres, f"ALTER SCHEMA {clinic} RENAME TO {other}", f"ALTER SCHEMA gone RENAME TO {clinic}")
+
+
 def test_a_table_cannot_be_opened_after_rows_were_read(postgres: str, clinic: str) -> None:
     """Its snapshot would be another one."""
     with open_engine(source_of(postgres)) as engine:

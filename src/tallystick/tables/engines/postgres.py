@@ -12,6 +12,7 @@ from tallystick.tables.dialects import PostgresWords, Words
 from tallystick.tables.engines.postgres_catalog import (
     READABLE,
     Relation,
+    bind,
     check_present,
     columns_of,
     find,
@@ -38,6 +39,9 @@ _TYPES = {
     "boolean": "boolean",
     "date": "date",
 }
+_OPENED = "_opened"
+"""Beginning of the names of the views through which opened tables are read."""
+
 _FACTS: dict[str, Callable[[Any, Relation], Any]] = {
     "marks": lambda connection, relation: marks_of(connection, [relation.oid]),
     "reads": reads_of,
@@ -121,9 +125,11 @@ class PostgresEngine:
         self._settle()
         for name, relation in relations.items():
             check_present(self.connection, whole_name(name), relation, self.path)
+        for place, (name, relation) in enumerate(relations.items()):
+            bind(self.connection, name, relation, f"{_OPENED}{place}")
         self._relations = relations
         self._check_facts()
-        self.connection.execute("SAVEPOINT opened")  # with the locks, which ``reset`` keeps
+        self.connection.execute("SAVEPOINT opened")  # with the locks and the views, which ``reset`` keeps
 
     def _restart(self) -> None:
         self.connection.rollback()
@@ -168,10 +174,10 @@ class PostgresEngine:
         self._is_used = False
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
-        # Always with its schema: a temporary table of a stage may have the same name.
-        named = self._relation(table).tree
-        named.set("only", not self._fact("descendants", table))  # a table that is attached later is not read
-        query = read_stored(schema, self.words, named, dict(self._columns(table)))
+        columns = self._columns(table)
+        place = list(self._relations).index(table)
+        view = exp.Table(this=exp.to_identifier(f"{_OPENED}{place}", quoted=True), db=exp.to_identifier("pg_temp"))
+        query = read_stored(schema, self.words, view, dict(columns))
         return query if rows else query.where(exp.false())
 
     def names(self, table: str) -> tuple[Any, ...] | None:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from tallystick.errors import InvalidInput, Refused, Unavailable
 from tallystick.tables.engines.postgres_settings import quoted_name
 from tallystick.tables.identity import TABLE
+from tallystick.tables.schema import UNSUPPORTED, family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +20,9 @@ LOCK_WAIT: Final = "10s"
 """Longest wait for a lock on a table, before the charge. After the charge there is no time limit."""
 
 _KINDS: Final = {"r": TABLE, "p": TABLE, "v": "view", "m": "materialized view", "f": "foreign table"}
+_FIRST_OID: Final = 16384
+"""Least object identifier of a relation that a user made. Schemas of the others cannot be renamed by users."""
+
 _LOCKABLE: Final = ("r", "p", "v")
 """Kinds that LOCK TABLE accepts. A query of no rows locks the other kinds."""
 
@@ -76,6 +80,14 @@ _READ = """
         UNION SELECT e.relation FROM edges e JOIN reached ON e.reader = reached.oid
     )
     SELECT oid FROM reached
+"""
+# The relations that a view reads, as its rule keeps them.
+_BOUND = """
+    SELECT pg_catalog.array_agg(DISTINCT d.refobjid)
+    FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_depend d
+         ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = r.oid
+    WHERE r.ev_class = pg_catalog.to_regclass(%s)::pg_catalog.oid AND d.refobjid <> r.ev_class
+      AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
 """
 _HAS_DESCENDANTS = "SELECT EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = %s)"
 # A domain may have the name of a type, tinyint or double say, and hold other values: it is not read.
@@ -142,14 +154,33 @@ def lock(connection: Any, relations: Mapping[str, Relation]) -> None:
     connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")
     for table, relation in relations.items():
         if relation.kind in _LOCKABLE:
-            _lock(connection, table, f"LOCK TABLE {relation.sql} IN ACCESS SHARE MODE")
+            _run(connection, table, f"LOCK TABLE {relation.sql} IN ACCESS SHARE MODE")
     for table, relation in relations.items():
         if relation.kind not in _LOCKABLE:
-            _lock(connection, table, f"SELECT FROM {relation.sql} WHERE false")
+            _run(connection, table, f"SELECT FROM {relation.sql} WHERE false")
     connection.execute("SET LOCAL lock_timeout = 0")
 
 
-def _lock(connection: Any, table: str, statement: str) -> None:
+def bind(connection: Any, table: str, relation: Relation, view: str) -> None:
+    """Make a temporary view of a locked relation, by which all rows are read from here on.
+
+    A lock does not keep others from renaming the schema, so the name can lead to another relation at any moment. A
+    view keeps the object identifier. Which one it got is read from the catalogue.
+    """
+    read = [column for column, kind in columns_of(connection, relation) if family(kind) != UNSUPPORTED]
+    columns = ", ".join(map(quoted_name, read))
+    source = relation.tree
+    source.set("only", not has_descendants(connection, relation))  # a table that is attached later is not read
+    rows = f"SELECT {columns} FROM {source.sql(dialect='postgres')}"
+    _run(connection, table, f"CREATE TEMP VIEW {quoted_name(view)} AS {rows}")
+    [bound] = connection.execute(_BOUND, (f"pg_temp.{quoted_name(view)}",)).fetchone()
+    is_of_the_server = bound is None and relation.oid < _FIRST_OID  # such dependencies are not recorded
+    if bound != [relation.oid] and not is_of_the_server:
+        raise Unavailable(f"table {table!r} was replaced while it was opened; ask again")
+
+
+def _run(connection: Any, table: str, statement: str) -> None:
+    """Run a statement that opens a table."""
     import psycopg
 
     try:

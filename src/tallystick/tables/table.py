@@ -21,7 +21,7 @@ from tallystick.tables.local import LocalStep
 from tallystick.tables.meeting import meeting
 from tallystick.tables.parts import Caps, OfTable, Part, Units
 from tallystick.tables.reader import open_engine
-from tallystick.tables.schema import Schema, all_different, column_name, new_name
+from tallystick.tables.schema import UNSUPPORTED, Schema, all_different, column_name, new_name
 from tallystick.tables.sources import JOINED, LISTED, Source, public_input, source_from_data, source_of
 
 if TYPE_CHECKING:
@@ -108,7 +108,8 @@ class Table(local.UnitSteps):
             raise InvalidInput("unit", unit, wanted)
         kind = self.base.type_of(unit)
         if kind not in ("integer", "text"):
-            raise Refused(f"unit column {unit!r} has type {kind}; a unit is identified by integers or text")
+            how = ". For a domain or an enum, ask a view that casts it to text" if kind == UNSUPPORTED else ""
+            raise Refused(f"unit column {unit!r} has type {kind}; a unit is identified by integers or text{how}")
 
     def __repr__(self) -> str:
         from tallystick.tables.shown import line

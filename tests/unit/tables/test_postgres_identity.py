@@ -14,6 +14,7 @@ from tallystick.tables import identity
 from tallystick.tables.engines import postgres as postgres_engine
 from tallystick.tables.engines import postgres_catalog
 from tallystick.tables.reader import open_engine
+from tallystick.tables.run import preflight
 from tallystick.tables.sources import source_of
 from unit.tables.servers import asked, database, port_of, role, run, schema, with_options
 
@@ -175,6 +176,10 @@ def test_a_foreign_table_says_so_without_asking_its_server(postgres_with_icu: st
         )
         assert asked(url, f"{name}.far", "kind") == "foreign table"
         assert asked(url, f"{name}.seen", "reads") == asked(url, f"{name}.far")
+        for table in ("far", "seen"):  # before a charge it is asked, so that no charge is lost
+            plan = ts.Private(url).table(f"{name}.{table}", unit="who").per_unit(max_groups=1, max_rows_per_group=1)
+            with pytest.raises(Unavailable, match=f"'{name}.{table}' cannot be opened"):
+                preflight(plan.agg(n=ts.count()).plan(rho=0.1))
         run(url, f"DROP SERVER {name} CASCADE")
 
 
@@ -346,3 +351,15 @@ def test_a_sequence_that_shadows_a_table_is_passed_over(postgres: str, clinic: s
         run(postgres, f"CREATE SEQUENCE {first}.visits")
         url = with_options(postgres, options=f"-csearch_path%3D{first},{clinic}")
         assert asked(url, "visits") == asked(postgres, f"{clinic}.visits")
+
+
+def test_names_and_rights_that_do_not_fit_say_what_would(postgres: str, clinic: str) -> None:
+    run(postgres, f'CREATE TABLE {clinic}."a.b" (who int)', f"CREATE DOMAIN {clinic}.code AS text")
+    run(postgres, f"CREATE TABLE {clinic}.coded (who {clinic}.code)")
+    with pytest.raises(InvalidInput, match="through a view"):
+        asked(postgres, f"{clinic}.a.b")
+    with pytest.raises(Refused, match="a view that casts it to text"):
+        ts.Private(postgres).table(f"{clinic}.coded", unit="who")
+    grants = (f"GRANT USAGE ON SCHEMA {clinic} TO {{role}}", f"GRANT SELECT (who) ON {clinic}.visits TO {{role}}")
+    with role(postgres, *grants) as (_, url), pytest.raises(InvalidInput, match="rights on columns are not enough"):
+        asked(url, f"{clinic}.visits")

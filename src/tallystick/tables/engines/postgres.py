@@ -20,6 +20,7 @@ from tallystick.tables.engines.postgres_catalog import (
     kind_of,
     lock,
     marks_of,
+    reach,
     reads_of,
 )
 from tallystick.tables.engines.postgres_settings import begin_writable, settle, stop_clocks
@@ -78,9 +79,17 @@ class PostgresEngine:
 
     def _begin(self) -> None:
         """Begin the transaction. After the first time no statement here takes a snapshot."""
+        import psycopg
+
         connection = self.connection
-        begin_writable(connection)
-        stop_clocks(connection)
+        try:
+            begin_writable(connection)
+            stop_clocks(connection)
+        except psycopg.errors.IdleInTransactionSessionTimeout:
+            raise Refused(
+                "the server ended the transaction at once: idle_in_transaction_session_timeout is too short. "
+                "Run: ALTER ROLE ... RESET idle_in_transaction_session_timeout"
+            ) from None
         connection.execute("SET LOCAL client_encoding = 'UTF8'")
         if self._path is None:
             [path] = connection.execute("SELECT pg_catalog.current_schemas(false)").fetchone()
@@ -178,7 +187,10 @@ class PostgresEngine:
         place = list(self._relations).index(table)
         view = exp.Table(this=exp.to_identifier(f"{_OPENED}{place}", quoted=True), db=exp.to_identifier("pg_temp"))
         query = read_stored(schema, self.words, view, dict(columns))
-        return query if rows else query.where(exp.false())
+        if rows:
+            return query
+        reach(self.connection, table, self.words.render(view))
+        return query.limit(0)
 
     def names(self, table: str) -> tuple[Any, ...] | None:
         return None  # the types of the server's columns count

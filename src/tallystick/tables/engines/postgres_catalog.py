@@ -133,6 +133,9 @@ def find(connection: Any, table: str, path: Sequence[str]) -> Relation:
     """
     namespace, _, plain = table.rpartition(".")
     found = connection.execute(_RESOLVE, (list(path), plain, namespace, namespace)).fetchone()
+    if found is None and "." in namespace:
+        dotted = f"{READABLE}, with at most one dot: ask a table with a dot in its own name through a view"
+        raise InvalidInput("table", table, dotted)
     if found is None:
         raise InvalidInput("table", table, READABLE)
     return Relation(*found)
@@ -187,8 +190,27 @@ def _run(connection: Any, table: str, statement: str) -> None:
         connection.execute(statement)
     except psycopg.errors.LockNotAvailable:
         raise Unavailable(f"another session locks table {table!r}; ask again later") from None
-    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable):
+    except psycopg.errors.InsufficientPrivilege:
+        whole = f"{READABLE} as a whole (rights on columns are not enough): GRANT SELECT ON the table"
+        raise InvalidInput("table", table, whole) from None
+    except psycopg.errors.UndefinedTable:
         raise InvalidInput("table", table, READABLE) from None
+
+
+def reach(connection: Any, table: str, rows: str) -> None:
+    """Open what a query of ``rows`` would read, and read none: servers and files of foreign tables are reached.
+
+    The server leaves out what is WHERE false. With LIMIT 0 it opens every scan, and runs none of them.
+    """
+    import psycopg
+
+    try:
+        connection.execute(f"SELECT * FROM {rows} LIMIT 0")
+    except psycopg.Error:
+        raise Unavailable(
+            f"table {table!r} cannot be opened. If it shows rows of another server or of a file, check that this role "
+            "can reach them; nothing was charged"
+        ) from None
 
 
 def marks_of(connection: Any, oids: Sequence[int]) -> frozenset[str]:

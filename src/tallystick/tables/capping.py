@@ -141,6 +141,10 @@ class Capping:
         """The x of every group of a list, with its place in the list."""
         return exp.select(name(LISTED), _as(self._point(self._of_group()), POINT)).from_(table(NAMED))
 
+    def digests(self) -> list[Tree]:
+        """The numbers that are made of digests: slope and shift of a unit, and the x of a group."""
+        return [*self._line(self._of_unit()), self._point(self._of_group())]
+
     def ranked(self) -> exp.Query:
         """The cells of units over the cap, each with its place."""
         rank = _place(name(SLOPE, "_o"), name(POINT, "_g"), name(SHIFT, "_o"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from tallystick.errors import Refused, Remedy
@@ -26,7 +27,8 @@ class Identity:
     """How the ledger recognises data.
 
     ``name`` is the text that the ledger records. ``marks`` are other facts that every name of the same data shares.
-    ``near`` are marks of what the data are stored in or made of: the file of a database table, the tables of a view.
+    ``near`` are marks of what the data are stored in or made of: the file of a database table, the tables of a view,
+    and the folders above a file, one of which may be the folder of a registered table.
     ``plain`` is False where the rows come from elsewhere: a view, a foreign table, a data frame over stored tables.
     ``views`` are relations of the same DuckDB file whose rows come from elsewhere, as ``table_suffix`` writes them.
     """
@@ -61,11 +63,12 @@ def of_file(file: OpenFile, kind: str, table: str) -> Identity:
     """The identity of a table in an opened file; CSV and Parquet files hold one table."""
     inode = _inode(file.id)
     whole = frozenset({f"file {file.real}", inode, f"{inode}{WRITTEN}{file.written}"})
+    above = frozenset(f"{FILE}{folder}" for folder in PurePosixPath(file.real).parents)
     if kind != "duckdb":
-        return Identity(f"file {file.real}", whole)
+        return Identity(f"file {file.real}", whole, near=above)
     suffix = table_suffix(table)
     marks = frozenset(f"{mark}{suffix}" for mark in whole)
-    return Identity(f"file {file.real}{suffix}", marks, near=whole)
+    return Identity(f"file {file.real}{suffix}", marks, near=whole | above)
 
 
 def table_suffix(table: str) -> str:
@@ -217,7 +220,8 @@ class _Marked:
         """Whether the opened data are this dataset.
 
         Where both sides have marks of a server, marks decide: the same name can lead to another table for another role.
-        A table of a DuckDB file is part of a dataset that is the whole file.
+        A table of a DuckDB file is part of a dataset that is the whole file, and a file in a folder is part of a
+        dataset that is the folder.
         """
         is_inside = own.plain and own.name.startswith(FILE) and own.near & self.marks
         if own.all_marks & self.marks or is_inside:
@@ -268,7 +272,8 @@ def refuse_private_file(file: OpenFile, works: str, own_paths: Iterable[str], le
 
     A copy is another file: whose rows it holds cannot be seen.
     """
-    marks = of_file(file, "csv", "").all_marks
+    own = of_file(file, "csv", "")
+    marks = own.all_marks | own.near  # a file in the folder of a registered table is part of the table
     if any(marks & _file_marks(path, ()) for path in own_paths):
         raise Refused(f"{file.path} holds the rows that are asked about, so it is not public. Use {works}")
     for name, dataset in ({} if ledger is None else ledger.datasets()).items():

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from tallystick.tables import trial
 from tallystick.tables.capping import OUT, ROWS, SIGN, UNIT, Capping
 from tallystick.tables.dialects import (
     LONGEST_TEXT,
@@ -71,6 +72,8 @@ class Program:
     """Another way to the same integers."""
     long_rows: bool = False
     """Whether unit or group has a text: one person's rows, kept, could take a thousand times the file's bytes."""
+    trial: tuple[str, ...] = ()
+    """Queries that call every function of the others on made-up constants."""
 
     @property
     def texts(self) -> list[str]:
@@ -200,6 +203,7 @@ class _Compiler:
         self.outside = tuple(part for part in query.removed if isinstance(part, Outside))
         self.doubles = list(dict.fromkeys((p.column, p.missing) for p in parts if isinstance(p, ColumnPart)))
         self.signed = False
+        self.calls: list[Tree] = []
         self.marks = words.dear and bool(query.columns) and not self.rowwise
         self.public = query.keys if isinstance(query.keys, PublicTable) else None
         count = 1 if self.public or not query.columns else len(query.columns)
@@ -235,7 +239,22 @@ class _Compiler:
             removed=self._removed(cells),
             by_sorting=self._by_sorting(),
             long_rows=self._heaviest_texts() > 0,
+            trial=self._trial(),
         )
+
+    def _trial(self) -> tuple[str, ...]:
+        """Calls of all functions: those that read columns, of steps, of measures and of the cap on groups."""
+        words, number = self.words, trial.made_up("number")
+        kinds = {kind for leaf in self.query.table.leaves() for _, kind in leaf.base.columns if kind != UNSUPPORTED}
+        trees = [words.read(trial.made_up(kind), kind) for kind in sorted(kinds)]
+        trees += self.calls
+        trees += [part.in_row(words, number) for part in self.flat]
+        trees += [part.bin_of(words, number) for part in self.binned]
+        if self.query.columns and not self.rowwise:
+            capping = self._capping()
+            of = {UNIT: capping.unit_kind, **dict(capping.groups)}
+            trees += [trial.exchanged_columns(tree, of) for tree in capping.digests()]
+        return trial.queries(trees, words)
 
     def _by_sorting(self) -> Sorting | None:
         """Where unit and group are whole numbers or texts, a word holds what a row adds, and no join makes many rows of
@@ -348,6 +367,8 @@ class _Compiler:
     def _apply(self, rows: exp.Query, schema: Schema, steps: list[Step]) -> tuple[exp.Query, Schema]:
         """One filter, or derived columns that do not use each other."""
         made = [(step.name, step.expression) for step in steps if step.expression is not None]
+        for _, expression in made:
+            self.calls += trial.calls(expression, schema, self.words)
         while calls := list({id(call): call for _, expression in made for call in nested(expression)}.values()):
             columns = {id(call): Column(f"\0{len(schema.columns) + i}") for i, call in enumerate(calls)}
             rows, schema = self._derived(rows, schema, [(columns[id(call)].name, call) for call in calls])

@@ -342,6 +342,7 @@ def _rehearse_stages(plan: Plan, engine: Engine) -> None:
     for leaf, empty in _read(query, engine, rows=False).items():
         engine.keep(views(query)[leaf], empty)
     program = _program(plan, engine)
+    _try_functions(engine, program)
     _upload(engine, plan)
     for way in _rehearsals(plan, engine, program):
         kept = _keep(engine, program, None, way.shares)
@@ -351,6 +352,19 @@ def _rehearse_stages(plan: Plan, engine: Engine) -> None:
     engine.reset()
     if shape is not None:
         _remember(_rehearsed, shape, True)
+
+
+def _try_functions(engine: Engine, program: Program) -> None:
+    """Call every function of the program on constants: data might call it for some units alone."""
+    try:
+        for sql in program.trial:
+            engine.collect(sql)
+    except Exception:
+        raise Unavailable(
+            "this engine cannot run a function that the plan needs. It was called on made-up constants; nothing was "
+            "charged. A server in FIPS mode has no MD5, by which a unit's groups are chosen: ask without groups, or "
+            "copy the table to another engine"
+        ) from None
 
 
 def _rehearsals(plan: Plan, engine: Engine, program: Program) -> list[Way]:

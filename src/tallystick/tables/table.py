@@ -33,7 +33,7 @@ from tallystick.tables.parts import MOST_NUMBERS, UNITS, Caps, OfTable, Part
 from tallystick.tables.program import text_of
 from tallystick.tables.reporting.plan import GROUP_SIZES, explained, facts
 from tallystick.tables.reporting.table import groups, line, page
-from tallystick.tables.schema import Schema, all_different, column_name, new_name, said
+from tallystick.tables.schema import UNSUPPORTED, Schema, all_different, column_name, new_name, said
 from tallystick.tables.sources import JOINED, LISTED, Source, of_source, public_input, source_from_data, source_of
 from tallystick.tables.steps import EACH_ROW, EachRow, Step, within_block
 
@@ -86,7 +86,8 @@ class Table(local.UnitSteps):
             raise InvalidInput("unit", unit, wanted)
         kind = self.base.type_of(unit)
         if kind not in ("integer", "text"):
-            raise Refused(f"unit column {unit!r} has type {kind}; a unit is identified by integers or text")
+            how = ". For a domain or an enum, ask a view that casts it to text" if kind == UNSUPPORTED else ""
+            raise Refused(f"unit column {unit!r} has type {kind}; a unit is identified by integers or text{how}")
 
     def __repr__(self) -> str:
         return f"<Table {line(self)}>"

@@ -14,6 +14,7 @@ from tallystick.tables import identity
 from tallystick.tables.engines import postgres as postgres_engine
 from tallystick.tables.engines import postgres_catalog
 from tallystick.tables.reader import open_engine
+from tallystick.tables.run import preflight
 from tallystick.tables.sources import source_of
 from unit.tables.servers import asked, database, port_of, role, run, schema, with_options
 
@@ -175,6 +176,10 @@ def test_a_foreign_table_says_so_without_asking_its_server(postgres_with_icu: st
         )
         assert asked(url, f"{name}.far", "kind") == "foreign table"
         assert asked(url, f"{name}.seen", "reads") == asked(url, f"{name}.far")
+        for table in ("far", "seen"):  # before a charge it is asked, so that no charge is lost
+            plan = ts.Private(url).table(f"{name}.{table}", unit="who").per_unit(max_groups=1, max_rows_per_group=1)
+            with pytest.raises(Unavailable, match=f"'{name}.{table}' cannot be opened"):
+                preflight(plan.agg(n=ts.count()).plan(rho=0.1))
         run(url, f"DROP SERVER {name} CASCADE")
 
 
@@ -268,6 +273,56 @@ def test_rows_of_a_table_that_is_attached_after_the_identification_are_not_read(
         assert len(who) == 2
 
 
+@pytest.mark.parametrize("kind", ["TABLE", "VIEW", "MATERIALIZED VIEW", "partitions"])
+def test_a_renamed_schema_does_not_exchange_the_table_that_is_read(postgres: str, clinic: str, kind: str) -> None:
+    """A lock of the table does not keep others from renaming its schema."""
+    if kind == "partitions":
+        made = [
+            f"CREATE TABLE {clinic}.mine (who int) PARTITION BY LIST (who)",
+            f"CREATE TABLE {clinic}.one PARTITION OF {clinic}.mine FOR VALUES IN (1)",
+            f"INSERT INTO {clinic}.mine VALUES (1)",
+        ]
+    else:
+        made = [f"CREATE {kind} {clinic}.mine AS SELECT 1 AS who"]
+    run(postgres, *made)
+    with schema(postgres) as other, open_engine(source_of(postgres)) as engine:
+        run(postgres, f"CREATE TABLE {other}.mine AS SELECT 2 AS who")
+        table = f"{clinic}.mine"
+        engine.identify(table)
+        run(postgres, f"ALTER SCHEMA {clinic} RENAME TO gone", f"ALTER SCHEMA {other} RENAME TO {clinic}")
+        try:
+            for _ in range(2):
+                stored = engine.stored(table, engine.schema(table))
+                assert engine.collect(engine.words.render(stored)) == [[1]]
+                engine.reset()
+        finally:
+            engine.close()
+            run(postgres, f"ALTER SCHEMA {clinic} RENAME TO {other}", f"ALTER SCHEMA gone RENAME TO {clinic}")
+
+
+def test_a_schema_that_is_renamed_before_the_view_is_made_is_refused(
+    postgres: str, clinic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The view is made by name. It must be one of the locked table."""
+    bind = postgres_engine.bind
+    with schema(postgres) as other:
+        run(postgres, f"CREATE TABLE {other}.visits AS SELECT * FROM {clinic}.visits")
+
+        def renamed(*given: Any) -> None:
+            run(postgres, f"ALTER SCHEMA {clinic} RENAME TO gone", f"ALTER SCHEMA {other} RENAME TO {clinic}")
+            bind(*given)
+
+        monkeypatch.setattr(postgres_engine, "bind", renamed)
+        try:
+            with (
+                open_engine(source_of(postgres)) as engine,
+                pytest.raises(Unavailable, match="was replaced while it was opened"),
+            ):
+                engine.marks(f"{clinic}.visits")
+        finally:
+            run(postgres, f"ALTER SCHEMA {clinic} RENAME TO {other}", f"ALTER SCHEMA gone RENAME TO {clinic}")
+
+
 def test_a_table_cannot_be_opened_after_rows_were_read(postgres: str, clinic: str) -> None:
     """Its snapshot would be another one."""
     with open_engine(source_of(postgres)) as engine:
@@ -296,3 +351,15 @@ def test_a_sequence_that_shadows_a_table_is_passed_over(postgres: str, clinic: s
         run(postgres, f"CREATE SEQUENCE {first}.visits")
         url = with_options(postgres, options=f"-csearch_path%3D{first},{clinic}")
         assert asked(url, "visits") == asked(postgres, f"{clinic}.visits")
+
+
+def test_names_and_rights_that_do_not_fit_say_what_would(postgres: str, clinic: str) -> None:
+    run(postgres, f'CREATE TABLE {clinic}."a.b" (who int)', f"CREATE DOMAIN {clinic}.code AS text")
+    run(postgres, f"CREATE TABLE {clinic}.coded (who {clinic}.code)")
+    with pytest.raises(InvalidInput, match="through a view"):
+        asked(postgres, f"{clinic}.a.b")
+    with pytest.raises(Refused, match="a view that casts it to text"):
+        ts.Private(postgres).table(f"{clinic}.coded", unit="who")
+    grants = (f"GRANT USAGE ON SCHEMA {clinic} TO {{role}}", f"GRANT SELECT (who) ON {clinic}.visits TO {{role}}")
+    with role(postgres, *grants) as (_, url), pytest.raises(InvalidInput, match="rights on columns are not enough"):
+        asked(url, f"{clinic}.visits")

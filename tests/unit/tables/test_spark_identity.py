@@ -15,7 +15,7 @@ from tallystick.errors import Refused, TallystickError
 from tallystick.ledger import Ledger
 from tallystick.tables import identity
 from tallystick.tables.engines import spark_plan
-from tallystick.tables.reader import open_engine
+from tallystick.tables.reader import Reader, open_engine
 from tallystick.tables.sources import source_of
 from unit.tables.test_spark import java, session  # noqa: F401
 
@@ -331,3 +331,74 @@ def test_a_table_of_more_files_than_are_listed_shares_each_of_its_files(
     assert (found.plain, before, after) == (True, False, True)
     folder_marks = spark_plan.place_marks("file", "", str(tmp_path / "rows"))
     assert found.marks == folder_marks | {"spark spark_catalog.default.long_one"}
+
+
+def registered(ledger: Ledger, spark: Any, table: str) -> None:
+    """Register a table of the catalogue, as ``tallystick dataset add`` does."""
+    own = asked(spark, table, "identify")
+    ledger.open("owner").register(table, source=own.name, marks=own.all_marks)
+
+
+def is_known(ledger: Ledger, spark: Any, table: str) -> bool:
+    """True if a table is recognised as registered data, or refused as a part of them."""
+    try:
+        return bool(identity.recognise(ledger, asked(spark, table, "identify")).names)
+    except Refused:
+        return True
+
+
+@pytest.mark.parametrize("most", [1, 1000])
+def test_every_file_below_a_registered_folder_is_part_of_its_table(
+    spark: Any, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Also files that no registration lists: of long tables, with names of other writers, and new ones."""
+    monkeypatch.setattr(spark_plan, "MOST_LISTED", most)
+    rows = tmp_path / "rows"
+    (rows / "deep").mkdir(parents=True)
+    for name in ("a.csv", "b.csv"):
+        (rows / name).write_text("1\n")
+    spark.sql(f"CREATE TABLE long_one (who INT) USING csv LOCATION '{rows}'")
+    registered(ledger, spark, "long_one")
+    for name in ("new.csv", "deep/new.csv"):
+        (rows / name).write_text("2\n")
+    places = {
+        "one_file": f"LOCATION '{rows / 'a.csv'}'",
+        "new_file": f"LOCATION '{rows / 'new.csv'}'",
+        "deep_file": f"LOCATION '{rows / 'deep'}'",
+        "from_above": f"OPTIONS (recursiveFileLookup 'true', pathGlobFilter 'new*') LOCATION '{tmp_path}'",
+    }
+    known = {}
+    for name, place in places.items():
+        spark.sql(f"CREATE TABLE {name} (who INT) USING csv {place}")
+        known[name] = is_known(ledger, spark, name)
+        spark.sql(f"DROP TABLE {name}")
+    spark.sql("DROP TABLE long_one")
+    assert known == dict.fromkeys(places, True)
+    (tmp_path / "beside.csv").write_text("who\n1\n")
+    for path, names in {rows / "new.csv": ("long_one",), tmp_path / "beside.csv": ()}.items():
+        with Reader(source_of(str(path))) as reader:
+            assert identity.recognise(ledger, reader.identity("table")).names == names
+
+
+def test_a_partition_that_is_added_after_the_identification_is_not_read(spark: Any, tmp_path: Path) -> None:
+    spark.sql("CREATE TABLE grows (who INT, year INT) USING parquet PARTITIONED BY (year)")
+    spark.sql("INSERT INTO grows PARTITION (year = 1) VALUES (1)")
+    spark.range(5).selectExpr("CAST(id AS INT) AS who").write.parquet(str(tmp_path / "other"))
+    spark.sql("CREATE VIEW over_grows AS SELECT who FROM grows")
+    inside = spark.sql("SELECT who FROM visits WHERE who IN (SELECT who FROM grows)")
+    names = ("grows", "over_grows")
+    with open_engine(source_of(spark)) as engine:
+        found = [engine.identify(name) for name in names]
+        spark.sql(f"ALTER TABLE grows ADD PARTITION (year = 2) LOCATION '{tmp_path / 'other'}'")
+        rows = []
+        for name in names:
+            stored = engine.stored(name, engine.schema(name))
+            rows.append(engine.collect(engine.words.render(stored))[0])
+    again = asked(spark, "grows", "identify")
+    hidden = asked(inside, "table", "identify")
+    spark.sql("DROP VIEW over_grows")
+    spark.sql("DROP TABLE grows")
+    assert rows == [[1], [1]]
+    assert identity.UNKNOWN not in found[0].near
+    assert again.marks > found[0].marks
+    assert identity.UNKNOWN in hidden.near  # a list inside a subquery is not kept

@@ -12,6 +12,7 @@ from tallystick.tables.dialects import PostgresWords, Words
 from tallystick.tables.engines.postgres_catalog import (
     READABLE,
     Relation,
+    bind,
     check_present,
     columns_of,
     find,
@@ -19,6 +20,7 @@ from tallystick.tables.engines.postgres_catalog import (
     kind_of,
     lock,
     marks_of,
+    reach,
     reads_of,
 )
 from tallystick.tables.engines.postgres_settings import begin_writable, settle, stop_clocks
@@ -38,6 +40,9 @@ _TYPES = {
     "boolean": "boolean",
     "date": "date",
 }
+_OPENED = "_opened"
+"""Beginning of the names of the views through which opened tables are read."""
+
 _FACTS: dict[str, Callable[[Any, Relation], Any]] = {
     "marks": lambda connection, relation: marks_of(connection, [relation.oid]),
     "reads": reads_of,
@@ -74,9 +79,17 @@ class PostgresEngine:
 
     def _begin(self) -> None:
         """Begin the transaction. After the first time no statement here takes a snapshot."""
+        import psycopg
+
         connection = self.connection
-        begin_writable(connection)
-        stop_clocks(connection)
+        try:
+            begin_writable(connection)
+            stop_clocks(connection)
+        except psycopg.errors.IdleInTransactionSessionTimeout:
+            raise Refused(
+                "the server ended the transaction at once: idle_in_transaction_session_timeout is too short. "
+                "Run: ALTER ROLE ... RESET idle_in_transaction_session_timeout"
+            ) from None
         connection.execute("SET LOCAL client_encoding = 'UTF8'")
         if self._path is None:
             [path] = connection.execute("SELECT pg_catalog.current_schemas(false)").fetchone()
@@ -121,9 +134,11 @@ class PostgresEngine:
         self._settle()
         for name, relation in relations.items():
             check_present(self.connection, whole_name(name), relation, self.path)
+        for place, (name, relation) in enumerate(relations.items()):
+            bind(self.connection, name, relation, f"{_OPENED}{place}")
         self._relations = relations
         self._check_facts()
-        self.connection.execute("SAVEPOINT opened")  # with the locks, which ``reset`` keeps
+        self.connection.execute("SAVEPOINT opened")  # with the locks and the views, which ``reset`` keeps
 
     def _restart(self) -> None:
         self.connection.rollback()
@@ -168,11 +183,14 @@ class PostgresEngine:
         self._is_used = False
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
-        # Always with its schema: a temporary table of a stage may have the same name.
-        named = self._relation(table).tree
-        named.set("only", not self._fact("descendants", table))  # a table that is attached later is not read
-        query = read_stored(schema, self.words, named, dict(self._columns(table)))
-        return query if rows else query.where(exp.false())
+        columns = self._columns(table)
+        place = list(self._relations).index(table)
+        view = exp.Table(this=exp.to_identifier(f"{_OPENED}{place}", quoted=True), db=exp.to_identifier("pg_temp"))
+        query = read_stored(schema, self.words, view, dict(columns))
+        if rows:
+            return query
+        reach(self.connection, table, self.words.render(view))
+        return query.limit(0)
 
     def names(self, table: str) -> tuple[Any, ...] | None:
         return None  # the types of the server's columns count

@@ -10,6 +10,7 @@ from sqlglot import exp
 from tallystick.errors import InvalidInput, Refused, Unavailable
 from tallystick.tables.engines.postgres_settings import quoted_name
 from tallystick.tables.identity import TABLE
+from tallystick.tables.schema import UNSUPPORTED, family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +20,9 @@ LOCK_WAIT: Final = "10s"
 """Longest wait for a lock on a table, before the charge. After the charge there is no time limit."""
 
 _KINDS: Final = {"r": TABLE, "p": TABLE, "v": "view", "m": "materialized view", "f": "foreign table"}
+_FIRST_OID: Final = 16384
+"""Least object identifier of a relation that a user made. Schemas of the others cannot be renamed by users."""
+
 _LOCKABLE: Final = ("r", "p", "v")
 """Kinds that LOCK TABLE accepts. A query of no rows locks the other kinds."""
 
@@ -77,6 +81,14 @@ _READ = """
     )
     SELECT oid FROM reached
 """
+# The relations that a view reads, as its rule keeps them.
+_BOUND = """
+    SELECT pg_catalog.array_agg(DISTINCT d.refobjid)
+    FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_depend d
+         ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = r.oid
+    WHERE r.ev_class = pg_catalog.to_regclass(%s)::pg_catalog.oid AND d.refobjid <> r.ev_class
+      AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+"""
 _HAS_DESCENDANTS = "SELECT EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = %s)"
 # A domain may have the name of a type, tinyint or double say, and hold other values: it is not read.
 _COLUMNS = """
@@ -121,6 +133,9 @@ def find(connection: Any, table: str, path: Sequence[str]) -> Relation:
     """
     namespace, _, plain = table.rpartition(".")
     found = connection.execute(_RESOLVE, (list(path), plain, namespace, namespace)).fetchone()
+    if found is None and "." in namespace:
+        dotted = f"{READABLE}, with at most one dot: ask a table with a dot in its own name through a view"
+        raise InvalidInput("table", table, dotted)
     if found is None:
         raise InvalidInput("table", table, READABLE)
     return Relation(*found)
@@ -142,22 +157,60 @@ def lock(connection: Any, relations: Mapping[str, Relation]) -> None:
     connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")
     for table, relation in relations.items():
         if relation.kind in _LOCKABLE:
-            _lock(connection, table, f"LOCK TABLE {relation.sql} IN ACCESS SHARE MODE")
+            _run(connection, table, f"LOCK TABLE {relation.sql} IN ACCESS SHARE MODE")
     for table, relation in relations.items():
         if relation.kind not in _LOCKABLE:
-            _lock(connection, table, f"SELECT FROM {relation.sql} WHERE false")
+            _run(connection, table, f"SELECT FROM {relation.sql} WHERE false")
     connection.execute("SET LOCAL lock_timeout = 0")
 
 
-def _lock(connection: Any, table: str, statement: str) -> None:
+def bind(connection: Any, table: str, relation: Relation, view: str) -> None:
+    """Make a temporary view of a locked relation, by which all rows are read from here on.
+
+    A lock does not keep others from renaming the schema, so the name can lead to another relation at any moment. A
+    view keeps the object identifier. Which one it got is read from the catalogue.
+    """
+    read = [column for column, kind in columns_of(connection, relation) if family(kind) != UNSUPPORTED]
+    columns = ", ".join(map(quoted_name, read))
+    source = relation.tree
+    source.set("only", not has_descendants(connection, relation))  # a table that is attached later is not read
+    rows = f"SELECT {columns} FROM {source.sql(dialect='postgres')}"
+    _run(connection, table, f"CREATE TEMP VIEW {quoted_name(view)} AS {rows}")
+    [bound] = connection.execute(_BOUND, (f"pg_temp.{quoted_name(view)}",)).fetchone()
+    is_of_the_server = bound is None and relation.oid < _FIRST_OID  # such dependencies are not recorded
+    if bound != [relation.oid] and not is_of_the_server:
+        raise Unavailable(f"table {table!r} was replaced while it was opened; ask again")
+
+
+def _run(connection: Any, table: str, statement: str) -> None:
+    """Run a statement that opens a table."""
     import psycopg  # optional
 
     try:
         connection.execute(statement)
     except psycopg.errors.LockNotAvailable:
         raise Unavailable(f"another session locks table {table!r}; ask again later") from None
-    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable):
+    except psycopg.errors.InsufficientPrivilege:
+        whole = f"{READABLE} as a whole (rights on columns are not enough): GRANT SELECT ON the table"
+        raise InvalidInput("table", table, whole) from None
+    except psycopg.errors.UndefinedTable:
         raise InvalidInput("table", table, READABLE) from None
+
+
+def reach(connection: Any, table: str, rows: str) -> None:
+    """Open what a query of ``rows`` would read, and read none: servers and files of foreign tables are reached.
+
+    The server leaves out what is WHERE false. With LIMIT 0 it opens every scan, and runs none of them.
+    """
+    import psycopg
+
+    try:
+        connection.execute(f"SELECT * FROM {rows} LIMIT 0")
+    except psycopg.Error:
+        raise Unavailable(
+            f"table {table!r} cannot be opened. If it shows rows of another server or of a file, check that this role "
+            "can reach them; nothing was charged"
+        ) from None
 
 
 def marks_of(connection: Any, oids: Sequence[int]) -> frozenset[str]:

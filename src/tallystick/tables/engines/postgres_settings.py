@@ -53,6 +53,8 @@ LIMITS: Final = ("temp_file_limit", "old_snapshot_threshold")
 _SPEED = "It changes the speed of a query or the choice of its plan, and the integers are the same."
 _NOT_USED = "A release does not use it."
 _SERVER_LOG = "It writes SQL text of a release, which holds no data, into the log of the server."
+_LOGGED_SIZES = "It writes times and sizes into the log of the server, which is the operator's."
+_KEPT_ALIVE = "The client's system answers, however long a query takes. Only a dead connection ends."
 
 HARMLESS: Final = {
     "application_name": "It is a label in the server's views and log.",
@@ -85,6 +87,17 @@ HARMLESS: Final = {
     "log_duration": _SERVER_LOG,
     "log_min_duration_statement": _SERVER_LOG,
     "log_min_error_statement": _SERVER_LOG,
+    "log_temp_files": _LOGGED_SIZES,
+    "log_statement_stats": _LOGGED_SIZES,
+    "log_parser_stats": _LOGGED_SIZES,
+    "log_planner_stats": _LOGGED_SIZES,
+    "log_executor_stats": _LOGGED_SIZES,
+    "tcp_keepalives_idle": _KEPT_ALIVE,
+    "tcp_keepalives_interval": _KEPT_ALIVE,
+    "tcp_keepalives_count": _KEPT_ALIVE,
+    "synchronize_seqscans": "It changes the order of rows. Results are sums of integers, and orders have no ties.",
+    "vacuum_cost_delay": _SPEED,
+    "maintenance_io_concurrency": _SPEED,
     "track_activities": _SPEED,
     "track_counts": _SPEED,
     "track_functions": _SPEED,
@@ -121,6 +134,9 @@ HARMLESS: Final = {
 
 _HARMLESS_PREFIXES: Final = ("enable_", "geqo")
 """Switches of the planner. Settings of extensions have a dot in their names and never match."""
+
+_HARMLESS_EXTENSIONS: Final = ("pg_stat_statements.",)
+"""Extensions that count statements. Their text holds no data, and no statement fails because of them."""
 
 _OPERATOR: Final = ["default", "environment variable", "configuration file", "command line", "override"]
 """Sources in pg_settings that only the operator of the server controls."""
@@ -174,6 +190,7 @@ def begin_writable(connection: Any) -> None:
 
 def stop_clocks(connection: Any) -> None:
     """Lift the time limits that run already: the role or the URL may allow the whole transaction a millisecond."""
+    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
     connection.execute("SET LOCAL statement_timeout = 0")
     if connection.info.server_version >= _TRANSACTION_TIMEOUT_SINCE:
         connection.execute("SET LOCAL transaction_timeout = 0")  # this stops the timer of a running transaction
@@ -235,4 +252,5 @@ def _check_changed(connection: Any) -> None:
 
 def _is_known(name: str) -> bool:
     known = name in FIXED or name in RESTORED or name in LIMITS or name in HARMLESS
-    return known or ("." not in name and name.startswith(_HARMLESS_PREFIXES))
+    prefixes = _HARMLESS_EXTENSIONS if "." in name else _HARMLESS_PREFIXES
+    return known or name.startswith(prefixes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import uuid
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from sqlglot import exp
 
 from tallystick.errors import InvalidInput
 from tallystick.tables.dialects import SparkWords, Words, constant, name
-from tallystick.tables.engines.spark_plan import Origin, origin_of
+from tallystick.tables.engines.spark_plan import Origin, origin_of, pinned
 from tallystick.tables.identity import TABLE, UNKNOWN, Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
@@ -77,15 +78,26 @@ class SparkEngine:
         self.mark = uuid.uuid4().hex[:8]
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
-        # The user's temporary views live in the user's session; ours gets the same rows under a name of ours.
+        # The user's temporary views live in the user's session; ours gets the same rows under a name of ours. It is a
+        # view of our session, which nobody else can replace.
         name = self.views.setdefault(table, f"_stored_{self.mark}_{len(self.views)}")
         frame = self._of(table)
         size = _size(frame)  # asked of an empty table too: what always fails must fail before the charge
         self._partition(table, size if rows else 0)
-        (frame if rows else self._empty(frame)).createOrReplaceGlobalTempView(name)
-        self.kept.setdefault(name, None)
-        view = exp.Table(this=exp.to_identifier(name, quoted=True), db=exp.to_identifier("global_temp", quoted=True))
-        return read_stored(schema, self.words, view)
+        plan = frame._jdf.queryExecution().analyzed()
+        given = self._frame(plan, self.session) if rows else self._empty(frame)
+        given.createOrReplaceTempView(name)
+        self.kept[name] = given
+        return read_stored(schema, self.words, exp.Table(this=exp.to_identifier(name, quoted=True)))
+
+    def _frame(self, plan: Any, session: Any) -> Any:
+        """A data frame of an analysed plan."""
+        from pyspark.sql import DataFrame
+
+        java = session._jsparkSession
+        kind = java.emptyDataFrame().getClass().getName()  # version 4 keeps it elsewhere
+        made = functools.reduce(getattr, kind.split("."), session._jvm).ofRows(java, plan)
+        return DataFrame(made, session)
 
     def _empty(self, frame: Any) -> Any:
         """No rows with the columns of a frame. Spark does not know that there are none, and leaves out nothing that it
@@ -111,21 +123,32 @@ class SparkEngine:
         return None  # to read a table makes a view of it
 
     def _of(self, table: str) -> Any:
+        """The frame of a table. What its columns are checked of, and what is identified, is what is read."""
+        if table not in self.frames:
+            self.frames[table] = self._pinned(self._found(table))
+        return self.frames[table]
+
+    def _pinned(self, frame: Any) -> Any:
+        """The frame with the files of its tables listed once."""
+        plan = frame._jdf.queryExecution().analyzed()
+        listed = pinned(plan, frame.sparkSession._jvm)
+        return frame if listed is plan else self._frame(listed, frame.sparkSession)
+
+    def _found(self, table: str) -> Any:
+        """What a name means to Spark now."""
         from pyspark.errors import AnalysisException  # optional
 
         if hasattr(self.given, "sparkSession"):  # a data frame is the one table there is
             return self.given
-        if table not in self.frames:  # what its columns are checked of is what is read
-            pieces = table.split(".")
-            quoted = ".".join(f"`{piece.replace('`', '``')}`" for piece in pieces)
-            # Spark reads parquet.folder as the files in a folder: a second name of whatever is known by its path
-            if len(pieces) == 2 and not self.given.catalog.tableExists(quoted):
-                raise InvalidInput("table", table, "a table or temporary view of this session")
-            try:
-                self.frames[table] = self.given.table(quoted)
-            except AnalysisException:
-                raise InvalidInput("table", table, "a table or temporary view of this session") from None
-        return self.frames[table]
+        pieces = table.split(".")
+        quoted = ".".join(f"`{piece.replace('`', '``')}`" for piece in pieces)
+        # Spark reads parquet.folder as the files in a folder: a second name of whatever is known by its path
+        if len(pieces) == 2 and not self.given.catalog.tableExists(quoted):
+            raise InvalidInput("table", table, "a table or temporary view of this session")
+        try:
+            return self.given.table(quoted)
+        except AnalysisException:
+            raise InvalidInput("table", table, "a table or temporary view of this session") from None
 
     def _origin(self, table: str) -> Origin:
         """Where the rows of a table come from; read once from the plan of the frame that is read."""
@@ -202,8 +225,8 @@ class SparkEngine:
         origin = self._origin(table)
         name = f"spark {self.full_name(table)}"
         if origin.kind == TABLE and not origin.is_unknown:
-            return Identity(name, origin.own | origin.leaves, origin.many)
-        near = origin.leaves | origin.many
+            return Identity(name, origin.own | origin.leaves, origin.near)
+        near = origin.leaves | origin.near
         if origin.is_unknown:
             near |= {UNKNOWN}
         return Identity(name, origin.own, near, plain=not near)
@@ -214,11 +237,8 @@ class SparkEngine:
         self.views.clear()
 
     def close(self) -> None:
-        for kept, frame in self.kept.items():
-            if frame is None:
-                self.session.catalog.dropGlobalTempView(kept)
-            else:
-                self.session.catalog.dropTempView(kept)
+        for kept in self.kept:
+            self.session.catalog.dropTempView(kept)
 
 
 def _written(public: Upload, words: Words) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -26,6 +26,10 @@ _COPIES: Final = (
 _ELSEWHERE_IN_THE_PLAN: Final = ("CTERelationRef",)
 _FILES_V1: Final = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _FILES_V2: Final = "org.apache.spark.sql.execution.datasources.v2.FileTable"
+_LISTED_ONCE: Final = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
+"""Class of the indexes that keep their list of files."""
+_LISTED_AGAIN: Final = "org.apache.spark.sql.execution.datasources.CatalogFileIndex"
+"""Class of the index of a partitioned table. It asks the catalogue for partitions whenever rows are read."""
 _STORES: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
 """Schemes of URIs that lead to one store, and the scheme that stands for them in a mark."""
 
@@ -42,8 +46,10 @@ class Origin:
     """Marks of the table itself, or of the catalogue's view."""
     leaves: frozenset[str]
     """Marks of all tables and files that the plan reads."""
-    many: frozenset[str] = frozenset()
-    """Marks of files that are too many for a registration. They only show that data share a file."""
+    near: frozenset[str] = frozenset()
+    """Marks that no registration keeps: of files that are too many for one, and of all folders above files. They only
+    show that data share a file, or are inside a registered folder.
+    """
     is_unknown: bool = False
     """True if the plan reads data that cannot be recognised, or that may change before Spark reads them."""
 
@@ -53,7 +59,7 @@ class _Read:
     """What one leaf of a plan reads."""
 
     marks: frozenset[str] = frozenset()
-    many: frozenset[str] = frozenset()
+    near: frozenset[str] = frozenset()
     is_unknown: bool = False
     reader: str | None = None
     """Name of the class that reads the rows, if it gives no marks."""
@@ -70,12 +76,46 @@ def origin_of(plan: Any) -> Origin:
     entry = _entry_of(top)
     kind = f"data that Spark reads through {readers[0]}" if readers else _kind_of(top, entry)
     leaves = frozenset[str]().union(*(one.marks for one in read))
-    many = frozenset[str]().union(*(one.many for one in read))
+    near = frozenset[str]().union(*(one.near for one in read))
     is_unknown = any(one.is_unknown for one in read)
     if entry is None:
-        return Origin(kind, None, frozenset(), leaves, many, is_unknown)
+        return Origin(kind, None, frozenset(), leaves, near, is_unknown)
     name = full_name(entry)
-    return Origin(kind, short_name(name), frozenset({f"spark {name}"}), leaves, many, is_unknown)
+    return Origin(kind, short_name(name), frozenset({f"spark {name}"}), leaves, near, is_unknown)
+
+
+def pinned(plan: Any, java: Any) -> Any:
+    """Return an analysed plan that lists the files of every partitioned table now, and never again.
+
+    Otherwise a partition that is added after the identification would be read. A table inside a subquery of an
+    expression is not exchanged; its index shows that (see ``_read_by``). ``java`` is the virtual machine.
+    """
+    if not any(_is_listed_again(leaf) for leaf in _items(plan.collectLeaves())):
+        return plan
+    if _is_listed_again(plan):
+        return _with_list(plan, java)
+    children = [pinned(child, java) for child in _items(plan.children())]
+    return plan.withNewChildren(java.PythonUtils.toSeq(children))
+
+
+def _is_listed_again(leaf: Any) -> bool:
+    files = _files_of(leaf)
+    return files is not None and _is_a(files, _LISTED_AGAIN)
+
+
+def _with_list(leaf: Any, java: Any) -> Any:
+    """A relation of files whose index keeps its list."""
+    relation = leaf.relation()
+    index = relation.location().filterPartitions(java.PythonUtils.toSeq([]))
+    _, *others = _parts(relation)
+    listed = relation.copy(index, *others, relation.sparkSession())
+    _, *others = _parts(leaf)
+    return leaf.copy(listed, *others)
+
+
+def _parts(value: Any) -> list[Any]:
+    """The parts of a Scala case class."""
+    return [value.productElement(i) for i in range(value.productArity())]
 
 
 def _kind_of(top: Any, entry: Any) -> str:
@@ -108,7 +148,8 @@ def _read_by(leaf: Any) -> _Read:
     if files is None:
         return _Read(is_unknown=True, reader=_reader_of(leaf))
     entry = _entry_of(leaf)
-    return _files_of_frame(files) if entry is None else _files_of_table(files, full_name(entry))
+    read = _files_of_frame(files) if entry is None else _files_of_table(files, entry)
+    return read if _is_a(files, _LISTED_ONCE) else replace(read, is_unknown=True)
 
 
 def _read_by_rdd(last: Any) -> _Read:
@@ -149,17 +190,23 @@ def _files_of_frame(index: Any) -> _Read:
     is_local = any(_is_local(place) for place in roots + files)
     is_long = len(files) > MOST_LISTED
     marks = _marks_of(roots) if is_long else _marks_of(roots + files)
-    return _Read(marks, is_unknown=is_local or is_long)
+    return _Read(marks, _marks_above(roots + files), is_unknown=is_local or is_long)
 
 
-def _files_of_table(index: Any, name: str) -> _Read:
-    """Files of a table of the catalogue. A local path through a symbolic link may lead elsewhere when Spark reads."""
-    roots, files = _roots_of(index), _listed_in(index)
+def _files_of_table(index: Any, entry: Any) -> _Read:
+    """Files of a table of the catalogue. A local path through a symbolic link may lead elsewhere when Spark reads.
+
+    Partitions can be anywhere, so the folder of the table is a root besides those of the index.
+    """
+    name = full_name(entry)
+    location = entry.storage().locationUri()
+    own = [_place_of(location.get())] if location.isDefined() else []
+    roots, files = own + _roots_of(index), _listed_in(index)
     is_linked = any(_is_linked(place) for place in roots + files)
-    marks = _marks_of(roots) | {f"spark {name}"}
+    marks, above = _marks_of(roots) | {f"spark {name}"}, _marks_above(roots + files)
     if len(files) > MOST_LISTED:
-        return _Read(marks, many=_marks_of(files), is_unknown=is_linked)
-    return _Read(marks | _marks_of(files), is_unknown=is_linked)
+        return _Read(marks, _marks_of(files) | above, is_linked)
+    return _Read(marks | _marks_of(files), above, is_linked)
 
 
 _Place = tuple[str, str, str]
@@ -168,8 +215,11 @@ _Place = tuple[str, str, str]
 
 def _roots_of(index: Any) -> list[_Place]:
     """The files and folders that an index was made for."""
-    uris = [root.toUri() for root in _items(index.rootPaths())]
-    return [(uri.getScheme() or "file", uri.getAuthority() or "", uri.getPath()) for uri in uris]
+    return [_place_of(root.toUri()) for root in _items(index.rootPaths())]
+
+
+def _place_of(uri: Any) -> _Place:
+    return uri.getScheme() or "file", uri.getAuthority() or "", uri.getPath()
 
 
 def _listed_in(index: Any) -> list[_Place]:
@@ -180,6 +230,15 @@ def _listed_in(index: Any) -> list[_Place]:
 
 def _marks_of(places: list[_Place]) -> frozenset[str]:
     return frozenset().union(*(place_marks(*place) for place in places))
+
+
+def _marks_above(places: list[_Place]) -> frozenset[str]:
+    """Marks of all folders above files and folders: whatever is registered there holds these files."""
+    above: set[_Place] = set()
+    for scheme, authority, path in places:
+        real = os.path.realpath(path) if _is_local((scheme, authority, path)) else path
+        above |= {(scheme, authority, str(parent)) for parent in PurePosixPath(real).parents}
+    return frozenset().union(*(_marks_at(*place) for place in above))
 
 
 def _is_local(place: _Place) -> bool:
@@ -200,22 +259,20 @@ def place_marks(scheme: str, authority: str, path: str) -> frozenset[str]:
     ['location s3://clinic/visits', 'location s3://clinic/visits/year=2024/part-0.parquet']
     """
     places = [PurePosixPath(path), *_table_folder(PurePosixPath(path))]
+    return frozenset().union(*(_marks_at(scheme, authority, str(place)) for place in places))
+
+
+def _marks_at(scheme: str, authority: str, path: str) -> frozenset[str]:
+    """Marks of one place."""
     if scheme.lower() != "file":
         store = _STORES.get(scheme.lower(), scheme.lower())
-        return frozenset(f"location {store}://{authority.lower()}{place}" for place in places)
-    marks: set[str] = set()
-    for place in places:
-        marks |= _local_marks(str(place))
-    return frozenset(marks)
-
-
-def _local_marks(path: str) -> set[str]:
-    marks = {f"file {os.path.realpath(path)}"}
+        return frozenset({f"location {store}://{authority.lower()}{path}"})
+    name = f"file {os.path.realpath(path)}"
     try:
         status = os.stat(path)
     except OSError:  # it is on another machine, or gone
-        return marks
-    return marks | {f"inode {status.st_dev}:{status.st_ino}"}
+        return frozenset({name})
+    return frozenset({name, f"inode {status.st_dev}:{status.st_ino}"})
 
 
 def _table_folder(path: PurePosixPath) -> list[PurePosixPath]:

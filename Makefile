@@ -9,6 +9,8 @@ export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
 export MPLBACKEND = Agg
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Hundreds of processes start in the tests: each would compile the package again if none could keep what it compiled.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-audit campaign-certificates campaign-explorer campaign-inference campaign-ledger campaign-mechanisms campaign-sql campaign-tables campaign-theorems coverage-ledger pictures statements walks explorer clean
 

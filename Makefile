@@ -9,8 +9,10 @@ export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
 export MPLBACKEND = Agg
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Hundreds of processes start in the tests: each would compile the package again if none could keep what it compiled.
+export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-audit campaign-certificates campaign-explorer campaign-inference campaign-ledger campaign-mechanisms campaign-sql campaign-tables campaign-theorems coverage-ledger pictures statements walks explorer clean
+.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-audit campaign-certificates campaign-explorer campaign-inference campaign-ledger campaign-mechanisms campaign-sql campaign-sweeps campaign-tables campaign-theorems coverage-ledger pictures statements walks explorer clean
 
 help:
 	@echo "make demo      a table published privately, a denial, a privacy card; offline once installed"
@@ -18,7 +20,7 @@ help:
 	@echo "make check     ruff, mypy --strict and the import layers"
 	@echo "make format    let ruff rewrite what it can"
 	@echo "make bench     the benchmarks, against peers in their own environment"
-	@echo "make campaign  the long randomised sweeps (campaign-accounting, -audit, -certificates, -explorer, -inference, -ledger, -mechanisms, -sql, -tables, -theorems)"
+	@echo "make campaign  the long randomised sweeps (campaign-accounting, -audit, -certificates, -explorer, -inference, -ledger, -mechanisms, -sql, -sweeps, -tables, -theorems)"
 	@echo "make coverage-ledger  branch coverage of the ledger from its own tests"
 	@echo "make statements  write the index of theorems, the heads of their pages and the table of cells from the code"
 	@echo "make walks     the files that four calls walk through, in order, and how many"
@@ -64,7 +66,7 @@ format: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/run.py
 
-campaign: campaign-accounting campaign-audit campaign-certificates campaign-explorer campaign-inference campaign-ledger campaign-mechanisms campaign-sql campaign-tables campaign-theorems
+campaign: campaign-accounting campaign-audit campaign-certificates campaign-explorer campaign-inference campaign-ledger campaign-mechanisms campaign-sql campaign-sweeps campaign-tables campaign-theorems
 	HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -n $(WORKERS) --durations=15 --quiet tests/laws
 
 campaign-accounting: $(VENV)/.installed-dev
@@ -97,6 +99,9 @@ campaign-mechanisms: $(VENV)/.installed-dev
 
 campaign-sql: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/sql_statements.py
+
+campaign-sweeps: $(VENV)/.installed-dev  # every case of the tests of which make test runs a share
+	CASES=all $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --quiet $$(grep -rl --include='test_*.py' 'from sweeps import' tests)
 
 campaign-tables: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/table_coverage.py

@@ -79,9 +79,11 @@ def run(words: Sequence[str], wanted: int, where: str) -> tuple[int, list[str]]:
 
 
 def run_page(page: Path) -> Iterator[str]:
-    """The wrong ends of a page's commands. Its Python is run for the files that it makes."""
+    """The wrong ends of a page's commands. Python before the last of them is run for the files that it makes."""
     names: dict[str, Any] = {"__name__": "__snippet__"}
-    for block in snippets.blocks(page):
+    blocks = list(snippets.blocks(page))
+    last = max(i for i, block in enumerate(blocks) if block.language == "console")
+    for block in blocks[: last + 1]:
         where = f"{page.name}:{block.line}"
         if block.language == "python":
             problem = run_python(block, names, where)

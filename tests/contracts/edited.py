@@ -20,9 +20,9 @@ class Copy:
 
     @classmethod
     def into(cls, folder: Path) -> Copy:
-        """The whole package."""
+        """The whole package, with its compiled files: they are valid for a file that is not edited, by its time."""
         root = folder / "src" / "tallystick"
-        shutil.copytree(SOURCE, root, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(SOURCE, root)
         return cls(root)
 
     def new(self, path: str, text: str) -> None:

@@ -59,7 +59,7 @@ def pages() -> list[str]:
     return [page.relative_to(snippets.ROOT).as_posix() for page in with_commands]
 
 
-SHARES = {"commands, help and names": ["commands", "help", "names"], "pages 1": pages()[::2], "pages 2": pages()[1::2]}
+SHARES = {"commands and pages": ["commands", "help", "names", *pages()[1::2]], "pages": pages()[::2]}
 
 
 @pytest.mark.parametrize("share", SHARES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import socket
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,17 @@ from typing import Any
 import pytest
 
 from pace import Clock
+from tallystick.cli.commands import differencing_story, linkage_story, reconstruct_story
 from tallystick.cli.demo_data import make_ratings
+
+ATTACKS = {module: functools.cache(module._tell) for module in (differencing_story, linkage_story, reconstruct_story)}
+
+
+@pytest.fixture(autouse=True)
+def attacked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attack runs once: these tests differ in how it is told."""
+    for module, attack in ATTACKS.items():
+        monkeypatch.setattr(module, "_tell", lambda attack=attack: copy.deepcopy(attack()))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 
 import tallystick as ts
 from pace import Clock
+from sweeps import share
 
 flint = pytest.importorskip("flint")
 
@@ -82,7 +83,7 @@ CASES: dict[str, tuple[Expression, float]] = {
 DELTA, EPSILON = 1e-3, 0.4
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", share(CASES, 3))
 def test_it_is_proved_on_the_safe_side_and_close(name: str) -> None:
     made, far = CASES[name]
     proved, known = made.loss.epsilon_bounds(delta=DELTA, rigorous=True), made.loss.epsilon_bounds(delta=DELTA)
@@ -96,7 +97,7 @@ def test_it_is_proved_on_the_safe_side_and_close(name: str) -> None:
     assert readouts.delta_lower(made.truth, EPSILON, at.lower).verdict != readouts.WRONG
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", share(CASES, 3))
 def test_no_law_forgets_that_all_outcomes_are_an_event(name: str) -> None:
     """H(x) >= 1 - e^x: what is left out of H below zero is missing from every sum that the law is a part of."""
     for part, _ in CASES[name][0].loss.terms:
@@ -158,7 +159,7 @@ LEAKS = {
 """What gives something away with positive probability, adding, removing or both."""
 
 
-@pytest.mark.parametrize("name", LEAKS)
+@pytest.mark.parametrize("name", share(LEAKS, 3))
 def test_what_is_far_out_is_not_forgotten_in_a_sum(name: str) -> None:
     """A largest loss that is too small, or a mass at infinity that is not named, is harmless alone and not in a sum."""
     made = LEAKS[name].plus(TWO)
@@ -299,11 +300,14 @@ def test_what_is_no_number_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "loss",
-    [
-        1000 * ts.discrete_gaussian(sigma=0.5, sensitivity=3),
-        ts.zcdp(rho=0.27, offset=0.5).as_replace(),
-        ts.selected(ts.gaussian(sigma=1), eta=0.5, gamma=0.1),
-    ],
+    share(
+        [
+            1000 * ts.discrete_gaussian(sigma=0.5, sensitivity=3),
+            ts.zcdp(rho=0.27, offset=0.5).as_replace(),
+            ts.selected(ts.gaussian(sigma=1), eta=0.5, gamma=0.1),
+        ],
+        3,
+    ),
 )
 def test_what_was_counted_too_low_ends_in_time(loss: ts.PrivacyLoss) -> None:
     """Fifteen, eight and eight seconds."""

@@ -10,7 +10,7 @@ import datetime
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import duckdb
@@ -159,11 +159,11 @@ def test_a_step_is_the_union_over_units_of_what_it_makes_of_one() -> None:
     assert all(made[name] > 3 for name in STEPS), made  # there was something to be compared
 
 
-def steps_agree(there: tuple[Table, Table], pair: tuple[Rows, Rows]) -> None:
-    """Every step makes the same rows of the same tables on another engine as on DuckDB."""
+def steps_agree(there: tuple[Table, Table], pair: tuple[Rows, Rows], names: Iterable[str] = STEPS) -> None:
+    """Check that each of these steps makes the same rows of the same tables on another engine as on DuckDB."""
     here = opened(*pair)
-    for name, step in STEPS.items():
-        one, two = step(*here), step(*there)
+    for name in names:
+        one, two = STEPS[name](*here), STEPS[name](*there)
         assert bag(rows_of(one)) == bag(rows_of(two)), name
 
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallystick as ts
+from sweeps import campaign_only, share
 from tallystick.ledger import Account
 from tallystick.tables import run
 from tallystick.tables.parts import Rows
@@ -152,13 +153,14 @@ def expressions_agree(spark: Any, folder: Path) -> None:
 
 
 def steps_agree(spark: Any, folder: Path) -> None:
-    """Steps that see all rows of a unit make the same rows on Spark as on DuckDB."""
+    """Steps that see all rows of a unit make the same rows on Spark as on DuckDB: a job of Spark each, so a third."""
     pair = test_local.hostile()
     for name, rows, kinds in zip(("visits", "cases"), pair, (test_local.VISITS, test_local.CASES), strict=True):
         pq.write_table(pa.Table.from_pylist(rows, pa.schema(kinds)), folder / f"{name}.parquet")
         spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
     source = ts.Private(spark)
-    test_local.steps_agree((source.table("visits", unit="u"), source.table("cases", unit="who")), pair)
+    tables = source.table("visits", unit="u"), source.table("cases", unit="who")
+    test_local.steps_agree(tables, pair, share(test_local.STEPS, 3))
 
 
 def check_rehearsals(spark: Any, plan: Plan) -> None:
@@ -264,6 +266,7 @@ def test_spark_in_this_process_computes_the_same_integers_and_releases(
         spark.stop()
 
 
+@campaign_only
 def test_a_master_with_two_workers_computes_the_same_integers(
     java: dict[str, str], parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

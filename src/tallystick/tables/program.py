@@ -79,7 +79,7 @@ class Program:
     def texts(self) -> list[str]:
         """All of its SQL."""
         others = [sql for _, sql in (*self.stages, *self.bins, *([self.removed] if self.removed else []))]
-        return [self.taken, self.totals, *others]
+        return [self.taken, self.totals, *others, *self.trial]
 
     def with_salt(self, before: str, salt: str) -> Program:
         """The program that ``compiled`` would make with this salt; ``before`` is the one it was made with."""
@@ -91,6 +91,7 @@ class Program:
             bins=tuple((part, sql.replace(before, salt)) for part, sql in self.bins),
             removed=None if self.removed is None else (self.removed[0], self.removed[1].replace(before, salt)),
             by_sorting=None if self.by_sorting is None else self.by_sorting.with_salt(before, salt),
+            trial=tuple(sql.replace(before, salt) for sql in self.trial),
         )
 
 

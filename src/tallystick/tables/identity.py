@@ -163,7 +163,7 @@ def _refuse_hidden(ledger: Ledger, own: Identity, found: Overlap) -> None:
         raise Refused(
             "this is a view of a DuckDB file, or a table with generated columns: its own SQL decides which rows it "
             "shows, so they cannot be recognised. Make it a table (CREATE TABLE ... AS SELECT * FROM ...), or register "
-            "it: tallystick dataset add FILE --table NAME ..."
+            "it as a dataset"
         )
     if not own.plain and UNKNOWN in own.near and ledger.datasets():
         raise Refused(

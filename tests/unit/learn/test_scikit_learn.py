@@ -171,9 +171,9 @@ def test_a_denied_fit_is_told_which_epsilon_fits(tmp_path, budget):
             model = LinearRegression(9.0, **options, row_norm=2, target_bound=1)
             with pytest.raises(BudgetExceeded) as told:
                 model.fit(X, y, account=account, why="forecast", pure="delta" not in options)
-            offer, higher = told.value.fits
-            assert "higher limit" in higher
-            fitting = float(offer.removeprefix("epsilon "))
+            offer, higher = told.value.remedies
+            assert (offer.kind, higher.kind) == ("lower_price", "raise_limit")
+            fitting = offer["value"]
             loss = model.set_params(epsilon=fitting).privacy
             delta = options.get("delta") if account.filter == "approx" else None
             assert account.price(loss, delta=delta).fits(account.remaining)

@@ -51,7 +51,7 @@ def test_another_host_reads_and_may_not_write(ledger, place, tmp_path):
         assert other.verify().problems == ()
         assert not other.is_seen
         for action in (lambda: paid(other), lambda: other.open("new", budget=Budget.zcdp(1))):
-            with pytest.raises(Refused, match="expect_head"):
+            with pytest.raises(Refused, match="expect_head="):
                 action()
         assert other.open("people").used.a0 == 3
     with Ledger(place, config=tmp_path / "other") as again:  # reading left no anchor behind

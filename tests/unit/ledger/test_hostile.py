@@ -165,9 +165,9 @@ def test_a_place_that_is_neither_file_nor_postgresql_is_refused(place):
 
 
 def test_a_missing_ledger_is_not_created_by_accident(tmp_path, postgres):
-    with pytest.raises(InvalidInput, match="ledger init"):
+    with pytest.raises(InvalidInput, match="an existing ledger"):
         Ledger(tmp_path / "none.db", create=False)
-    with pytest.raises(InvalidInput, match="ledger init"):
+    with pytest.raises(InvalidInput, match="an existing ledger"):
         Ledger(fresh_schema(postgres), create=False)
     assert not (tmp_path / "none.db").exists()
     with pytest.raises(InvalidInput):

@@ -22,17 +22,13 @@ settings.register_profile("ci", max_examples=15, derandomize=True, **_SHARED)  #
 settings.register_profile("campaign", max_examples=2_000, print_blob=True, **_SHARED)  # type: ignore[arg-type]
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-pytest_plugins = ["timing"]  # seconds per room at the end
+pytest_plugins = ["scheduling", "timing"]  # files as a whole to workers, and processor seconds per room at the end
 
 import pytest  # noqa: E402
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first: started last, one of them would leave the other worker idle.
-
-    No warning of NumPy leaves the accountant: there it means that a number was not a number for a moment.
-    """
-    items.sort(key=lambda item: "worlds" not in item.path.parts)
+    """Let no warning of NumPy leave the accountant: there it means that a number was not a number for a moment."""
     for item in items:
         if {"accounting", "numerics"} & set(item.path.parts):
             item.add_marker(pytest.mark.filterwarnings("error::RuntimeWarning"))

@@ -14,6 +14,7 @@ import pytest
 
 import tallystick as ts
 from pace import Clock
+from sweeps import share
 from tallystick.errors import InvalidInput, NotComputable
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -269,7 +270,7 @@ def test_half_a_step_of_a_steep_sum_is_not_counted_twice(
     assert loss.privacy_loss(direction).cdf(0.0) == pytest.approx(truth, abs=1e-6)
 
 
-@pytest.mark.parametrize("mu", [0.3, 1.5])
+@pytest.mark.parametrize("mu", share([0.3, 1.5], 2))
 def test_between_grid_points_a_distribution_function_grows(mu: float) -> None:
     """Two sampled Gaussian releases against quadrature over the first; the steps of the grid were up to 1e-4 high."""
     rate = 0.25
@@ -316,9 +317,9 @@ def test_a_long_sum_is_not_moved_by_its_grid(count: int, x: float, truth: float,
 def test_very_long_sums_are_normal(one: ts.PrivacyLoss, direction: ts.Direction) -> None:
     loss = (10**8 * one).privacy_loss(direction)
     deviation = math.sqrt(loss.variance)
-    for share, place in ((0.01, -2.326348), (0.5, 0.0), (0.9, 1.281552)):
-        assert loss.quantile(share) == pytest.approx(loss.mean + place * deviation, abs=1e-3 * deviation)
-        assert loss.cdf(loss.mean + place * deviation) == pytest.approx(share, abs=1e-3)
+    for level, place in ((0.01, -2.326348), (0.5, 0.0), (0.9, 1.281552)):
+        assert loss.quantile(level) == pytest.approx(loss.mean + place * deviation, abs=1e-3 * deviation)
+        assert loss.cdf(loss.mean + place * deviation) == pytest.approx(level, abs=1e-3)
     assert loss.cdf(loss.mean - 30 * deviation) == 0.0
     assert loss.cdf(loss.mean + 30 * deviation) == 1.0
     assert loss.quantile(0.0) == -math.inf or loss.quantile(0.0) <= loss.mean

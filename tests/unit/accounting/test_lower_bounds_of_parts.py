@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tallystick as ts
+from sweeps import campaign_only
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.direction import OneDirection
@@ -22,6 +23,7 @@ def schedule(steps: int) -> OneDirection:
     return OneDirection.of(sum(terms[1:], terms[0]).terms, Direction.REMOVE)
 
 
+@campaign_only
 def test_400_different_sampled_gaussians_have_no_smaller_lower_bound_than_200_of_them() -> None:
     found = schedule(400).grid.epsilon_bounds(DELTA)
     assert found.lower >= EPSILON_OF_200  # was 1.5887

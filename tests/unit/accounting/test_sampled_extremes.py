@@ -11,6 +11,7 @@ from mpmath import mp, mpf
 
 import tallystick as ts
 from pace import Clock
+from sweeps import campaign_only, share
 from tallystick.cards.meaning import meaning
 from tallystick.errors import NotComputable
 
@@ -108,7 +109,7 @@ def test_mass_at_infinity_after_sampling_is_not_rounded_down() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda s: ts.laplace(scale=s), lambda s: ts.exponential(epsilon=1 / s)])
-@pytest.mark.parametrize("scale", [1e-6, 1.3e-6, 7e-6])
+@pytest.mark.parametrize("scale", share([1e-6, 1.3e-6, 7e-6], 3))
 def test_a_sample_of_almost_no_noise_is_decided_by_who_takes_part(
     make: Callable[[float], ts.PrivacyLoss], scale: float
 ) -> None:
@@ -120,8 +121,8 @@ def test_a_sample_of_almost_no_noise_is_decided_by_who_takes_part(
     for epsilon in (0.0, 3.0, 0.9 / scale, 0.999 / scale):
         found = step.delta_bounds(epsilon=epsilon)
         assert found.lower <= 0.5 <= found.upper <= 0.5 + 1e-11
-    for count, share, chance in ((3, 2.5, 0.125), (3, 1.5, 0.5), (2, 1.5, 0.25)):
-        found = (count * step).delta_bounds(epsilon=share / scale)
+    for count, part, chance in ((3, 2.5, 0.125), (3, 1.5, 0.5), (2, 1.5, 0.25)):
+        found = (count * step).delta_bounds(epsilon=part / scale)
         assert found.lower <= chance <= found.upper
 
 
@@ -143,6 +144,7 @@ def test_sums_of_what_doubles_hardly_hold_claim_nothing_from_below() -> None:
     assert (3 * ts.gdp(mu=3.3e-18).sampled(rate=1e-300)).tradeoff(alpha=1e-12) <= 1 - 1e-12
 
 
+@campaign_only
 @pytest.mark.parametrize(
     "text",
     [

@@ -10,6 +10,7 @@ import math
 
 import pytest
 
+from sweeps import share
 from unit.inference.cases import CASES, NULLS, coverage, level
 
 SLOW = ("repro samples", "two shares .3 and .2", "two small shares .04 and .02", "suppressed share 200 x .05 from 20")
@@ -32,7 +33,7 @@ NAIVE = {
 """The mistake and the coverage that it does not reach where 95 % is claimed."""
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", share(CASES, 2, always=NAIVE))
 def test_every_interval_holds_at_its_rate_and_the_usual_mistake_does_not(name: str) -> None:
     found = coverage(CASES[name], 60 if name in SLOW else 300 if name in NAIVE else 150, seed=2026)
     for what, (hits, tries) in found.items():
@@ -45,7 +46,7 @@ def test_every_interval_holds_at_its_rate_and_the_usual_mistake_does_not(name: s
         assert hits / tries < most, (mistake, hits / tries)
 
 
-@pytest.mark.parametrize("name", NULLS)
+@pytest.mark.parametrize("name", share(NULLS, 2, always=[name for name in NULLS if name.startswith("naive")]))
 def test_every_test_keeps_its_level_and_the_one_that_forgets_the_noise_does_not(name: str) -> None:
     replicates = 200 if name.startswith("same share") else 600  # those are simulations themselves
     rejected = level(NULLS[name], replicates, seed=7)

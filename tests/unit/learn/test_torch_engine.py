@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from sweeps import share  # noqa: E402
 from tallystick.errors import InvalidInput, Refused  # noqa: E402
 from tallystick.learn.torch.engine import WITHIN, Engine  # noqa: E402
 from tallystick.learn.torch.gradients import CHUNK  # noqa: E402
@@ -164,8 +165,9 @@ def singly(model: nn.Module, loss: Any, x: Any, y: Any) -> list[Any]:
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # vmap says so of attention
-@pytest.mark.parametrize("slow", [False, True], ids=["hooks", "vmap"])
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize(
+    ("name", "slow"), [*((name, False) for name in TABLE), *((name, True) for name in share(TABLE, 3))]
+)
 def test_every_layer_of_the_table_equals_single_passes(name: str, slow: bool) -> None:
     torch.manual_seed(5)
     make, draw = TABLE[name]

@@ -53,6 +53,7 @@ class Registered:
     fixed: Mapping[str, str | None]  # whom it protects
     source: str = ""  # the digest of its newest place
     marks: frozenset[str] = frozenset()  # facts that every name of the same data shares
+    seq: int = 0  # the entry of its newest registration
 
     @property
     def note(self) -> str:
@@ -192,6 +193,7 @@ def registered(ledger: Ledger) -> dict[str, Registered]:
             fixed=bodies[newest.seq]["fixed"],
             source=places[-1] if places else "",
             marks=frozenset(mark for row in mine for mark in bodies[row.seq].get("marks", [])),
+            seq=newest.seq,
         )
     return datasets
 

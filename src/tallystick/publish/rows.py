@@ -29,7 +29,7 @@ from tallystick.ledger.pay import Paid, find_answer, pay, rehearse, stored_answe
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.publish.models import Regression, bounded
 from tallystick.publish.outcome import Answer
-from tallystick.publish.work import Progress, Work
+from tallystick.publish.work import Progress, Work, default_key
 from tallystick.tables import run
 from tallystick.tables.expressions import Expression, col, when
 from tallystick.tables.measures import sum as total
@@ -193,7 +193,7 @@ class RowsWork(Work):
         """Return the fit that a request asks for. Without a key, the fit and its data are the key."""
         model, plan = asked.model(), asked.plan().with_account(account)
         recipe = model._recipe()
-        key = request.key or f"fit-{digest(f'{fit_hash(plan, recipe)} {dataset.name}')[:24]}"
+        key = request.key or default_key("fit", fit_hash(plan, recipe), dataset)
         loss = model._loss(recipe)
         return cls(account, dataset, request.why or "", key, plan, asked, recipe, loss, request.cost.pure)
 

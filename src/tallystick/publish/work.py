@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.accounting.adjacency import Protects
 from tallystick.cards import card
-from tallystick.errors import BudgetExceeded, NotComputable, Refused
+from tallystick.errors import BudgetExceeded, DataChanged, NotComputable, Refused, Remedy
 from tallystick.ledger.chain import digest
 from tallystick.ledger.pay import charged_delta
 from tallystick.printing import given, up
@@ -186,6 +188,28 @@ class Work:
         price, left = self.account.paid(receipt), self.account.remaining.text(upward=False)
         return Payment(receipt.charge, not fresh, str(price), self._alone(price), left, self.account.name, receipt.head)
 
+    def say_changed(self, payment: Payment) -> None:
+        """Warn if a stored answer is older than the registration or the file of its data."""
+        row = self.account.ledger.charge_row(payment.charge)[1]
+        changed = self._changed(payment.charge, row["at"])
+        if changed is None:
+            return
+        day = datetime.datetime.fromtimestamp(row["at"] / 1000, datetime.UTC).date()
+        text = f"this is the answer of charge {payment.charge} from {day}; {changed} since"
+        remedies = [Remedy("set_argument", argument="key", value="NEW")]
+        warnings.warn(DataChanged(text, remedies=remedies), stacklevel=4)
+
+    def _changed(self, charge: int, at: int) -> str | None:
+        """Return what changed after a charge, in words; None if nothing is known to have changed."""
+        registered = self.account.ledger.datasets()[self.dataset.name]
+        if registered.seq > charge:
+            return f"the registration of {self.dataset.name} was updated"
+        for path in self.plan.query.table.source.paths:
+            with suppress(OSError):
+                if Path(path).stat().st_mtime_ns > at * 1_000_000:
+                    return f"the file of {self.dataset.name} was written"
+        return None
+
     def outcome(self, receipt: Receipt | None, *, fresh: bool, **found: Any) -> Outcome:
         """Return the outcome with its payment, receipt and key."""
         assert receipt is not None  # an account has paid
@@ -200,7 +224,14 @@ def _texts(errors: Mapping[Any, float]) -> dict[str, float]:
 
 def plan_key(plan: Plan, dataset: Dataset) -> str:
     """Return the key of a plan and its data, so that running a plan twice by mistake charges once."""
-    return f"plan-{digest(f'{plan.hash} {dataset.name}')[:24]}"
+    return default_key("plan", plan.hash, dataset)
+
+
+def default_key(kind: str, asked: str, dataset: Dataset) -> str:
+    """Return the key of a request that names none: what is asked, of which data, and of which version of them."""
+    version = dataset.asking.get("version")
+    data = repr((dataset.name, version)) if version else dataset.name
+    return f"{kind}-{digest(f'{asked} {data}')[:24]}"
 
 
 def released_table(made: Release | Answered) -> Released:

@@ -25,7 +25,7 @@ from tallystick.errors import BudgetExceeded, InvalidInput
 from tallystick.learn.records import Given
 from tallystick.ledger.chain import SourceId, digest
 from tallystick.ledger.denial import with_epsilon
-from tallystick.ledger.pay import Paid, find_answer, pay, rehearse, stored_answer
+from tallystick.ledger.pay import Paid, find_answer, paid_before, pay, rehearse, stored_answer
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.publish.models import Regression, bounded
 from tallystick.publish.outcome import Answer
@@ -235,9 +235,11 @@ class RowsWork(Work):
     def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
         """Return the charge that has the answer, if there is one."""
         paid = find_answer(self, self.account, key=self.key, delta=self.charged_delta)
-        if paid is None:
-            self._require_stated()
-        return {"hash": self.hash, "again": None if paid is None else paid.receipt.charge}
+        if paid is not None:
+            return {"hash": self.hash, "again": paid.receipt.charge}
+        self._require_stated()
+        before = paid_before(self, self.account, delta=self.charged_delta)
+        return {"hash": self.hash, "paid_before": None if before is None else before.to_data()}
 
     def _require_stated(self) -> None:
         """Refuse a new fit at an epsilon without a delta, unless the caller said that pure epsilon is meant."""

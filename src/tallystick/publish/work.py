@@ -97,11 +97,16 @@ class Work:
         """Return what the offer says besides; raise if a new plan does not say which epsilon it means."""
         plan, size, facts = self.plan, sizes[0] if sizes else USUAL_SIZE, self.plan.facts()
         earlier = self._earlier()
+        before = None
         if earlier is None:
             require_stated(plan, self.account)
+            before = run.asked_before(
+                plan, self.account, dataset=self.dataset.name, names=self.names, forms=self.forms()
+            )
         by_size = plan.error_by_size(sizes or GROUP_SIZES)
         return {
             "again": None if earlier is None else earlier.charge,
+            "paid_before": None if before is None else before.to_data(),
             "hash": plan.hash,
             "error": plan.error(group_size=size),
             "group_size": size,
@@ -111,6 +116,12 @@ class Work:
             "warnings": tuple(facts["warnings"]),
             "explained": plan.explain(),
         }
+
+    def forms(self) -> run.Forms:
+        """Return the question as a statement in SQL would ask it, whose answer may be in the record."""
+        from tallystick.tables.sql.one_form import one_form  # sqlglot loads slowly
+
+        return ((one_form(self.plan, self.plan.query).plan, NO_NAMES),)
 
     def _earlier(self) -> Receipt | None:
         if self.key is None:
@@ -154,15 +165,17 @@ class Work:
         """Return the receipt if the key has its answer; else raise what ``answer`` would before it charges."""
         with self.asking():
             return run.rehearsed(
-                self.plan, self.account, why=self.why, key=self.key, dataset=self.dataset.name, names=self.names
-            )
+                self.plan, self.account, why=self.why, key=self.key, dataset=self.dataset.name, names=self.names,
+                forms=self.forms(),
+            )  # fmt: skip
 
     def release(self, progress: Progress) -> Release:
         """Pay for the plan, compute it and record it; the same key again charges nothing."""
         with self.asking():
             return run.release(
-                self.plan, self.account, why=self.why, key=self.key, progress=progress, dataset=self.dataset.name
-            )
+                self.plan, self.account, why=self.why, key=self.key, progress=progress, dataset=self.dataset.name,
+                forms=self.forms(),
+            )  # fmt: skip
 
     def answer(self, progress: Progress) -> Answer:
         """Return the released table."""

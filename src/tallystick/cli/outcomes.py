@@ -143,6 +143,8 @@ def say_done(console: Console, facts: Facts, say_result: Callable[[], None], *, 
         console.print(
             f"would charge {plan['price']}{beside(plan)} to {plan['population']} (left {plan['left']})", markup=False
         )
+        for line in plan["notes"]:
+            console.print(line, soft_wrap=True, markup=False)
         console.print("nothing was charged and no data was read")
         return
     say_result()

@@ -47,6 +47,14 @@ class Dataset:
     least_price: Amount | None = field(default=None, compare=False)
     identity: Identity | None = field(default=None, compare=False)
     """Which data these are, where they were opened to register them."""
+    first_version: str | None = field(default=None, compare=False)
+    """The version of the data when they were registered first."""
+
+    @property
+    def later_version(self) -> str | None:
+        """The version of the data, if they were registered first with another one or with none."""
+        version = self.asking.get("version")
+        return None if version == self.first_version else version
 
     def opened(self, account: Account | None = None) -> Table:
         """The table as a question can be asked of it; its file is not opened."""
@@ -91,8 +99,17 @@ def known(book: Ledger) -> dict[str, Dataset]:
     datasets = {}
     for name, row in book.datasets().items():
         if is_own_note(row.note):
-            datasets[name] = read_note(name, row.account, row.note, row.least_price)
+            dataset = read_note(name, row.account, row.note, row.least_price)
+            datasets[name] = replace(dataset, first_version=_version(row.notes[0]))
     return datasets
+
+
+def _version(note: str) -> str | None:
+    """The version that a note declares; None if it declares none or is in the words of a program."""
+    if not is_own_note(note):
+        return None
+    version = json.loads(note).get("asking", {}).get("version")
+    return None if version is None else str(version)
 
 
 def is_own_note(note: str) -> bool:

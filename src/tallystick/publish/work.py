@@ -241,9 +241,12 @@ def plan_key(plan: Plan, dataset: Dataset) -> str:
 
 
 def default_key(kind: str, asked: str, dataset: Dataset) -> str:
-    """Return the key of a request that names none: what is asked, of which data, and of which version of them."""
-    version = dataset.asking.get("version")
-    data = repr((dataset.name, version)) if version else dataset.name
+    """Return the key of a request that names none: what is asked, of which data, and of which version of them.
+
+    The first version of the data is not named: keys in a ledger from before versions counted here stay the same.
+    """
+    version = dataset.later_version
+    data = dataset.name if version is None else repr((dataset.name, version))
     return f"{kind}-{digest(f'{asked} {data}')[:24]}"
 
 

@@ -64,22 +64,25 @@ def asked(book: Any, kind: str) -> Request:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("first", [["--version", "2026"], []])
 @pytest.mark.filterwarnings("ignore::tallystick.errors.ChargedAgain")
-def test_another_version_is_another_release(shell: Any, kind: str) -> None:
-    assert shell(*ADD, "--version", "2026").code == 0
+def test_another_version_is_another_release(shell: Any, kind: str, first: list[str]) -> None:
+    assert shell(*ADD, *first).code == 0
     with opened() as book:
-        first = run(asked(book, kind), book)
+        before = run(asked(book, kind), book)
         assert run(asked(book, kind), book).paid.again
     write_rows(1200)
     assert shell("dataset", "update", "visits", "--version", "2027").code == 0
     with opened() as book:
         second = run(asked(book, kind), book)
         assert not second.paid.again
-        assert second.key != first.key
+        assert second.key != before.key
+        assert run(asked(book, kind), book).paid.again
 
 
-def test_without_a_version_the_key_is_what_it_always_was(shell: Any) -> None:
-    assert shell(*ADD).code == 0
+@pytest.mark.parametrize("first", [["--version", "2026"], []])
+def test_of_the_first_version_the_key_is_what_it_always_was(shell: Any, first: list[str]) -> None:
+    assert shell(*ADD, *first).code == 0
     with opened() as book:
         plan = counts(book)
         assert plan_key(plan, find("visits", book)) == f"plan-{digest(f'{plan.hash} visits')[:24]}"

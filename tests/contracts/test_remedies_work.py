@@ -94,8 +94,9 @@ class World:
 
 
 def typed(line: str) -> list[str]:
-    """The command at the end of a line, without its first word."""
-    return shlex.split(line[line.index("tallystick ") :])[1:]
+    """The command at the end of a line, without its first word, and with a reason."""
+    words = shlex.split(line[line.index("tallystick ") :])[1:]
+    return ["agreed" if word == "..." else word for word in words]
 
 
 def option(line: str, name: str) -> tuple[str, str]:

@@ -40,7 +40,7 @@ from tallystick.errors import (
     Unavailable,
 )
 from tallystick.ledger import journal, views
-from tallystick.ledger.chain import WHY_LENGTH, canonical, checked, decode_answer, digest, encode_answer
+from tallystick.ledger.chain import canonical, check_reason, checked, decode_answer, digest, encode_answer
 from tallystick.ledger.filters import LARGEST, Amount
 from tallystick.ledger.journal import ChargeRow, Position, Request, Terms
 
@@ -199,7 +199,7 @@ def paid_before(asking: Asking, account: Account, *, delta: float | None) -> Cha
 
 def stored_answer(asking: Asking, account: Account, *, why: str, key: str | None, delta: float | None) -> Paid | None:
     """The stored answer, with a warning if it was charged with another reason; None if there is none."""
-    checked("why", why, WHY_LENGTH)
+    check_reason(why)
     paid = find_answer(asking, account, key=key, delta=delta)
     if paid is not None:
         say_first_reason(account.ledger, paid.receipt, why)
@@ -349,7 +349,7 @@ class Charge:
     ) -> None:
         self._ledger = ledger
         self._terms = terms
-        self._why = checked("why", why, WHY_LENGTH)
+        self._why = check_reason(why)
         self._key = uuid.uuid4().hex if key is None else checked("key", key)
         self._named = key is not None  # False: the key was made up just now, so nobody can have used it
         self._lease = lease

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger import journal
 from tallystick.ledger.budget import Budget
-from tallystick.ledger.chain import PLAN_LENGTH, WHY_LENGTH, checked, digest
+from tallystick.ledger.chain import PLAN_LENGTH, check_reason, checked, digest
 from tallystick.ledger.filters import Amount
 from tallystick.ledger.journal import default_least
 
@@ -212,7 +212,7 @@ def _closed(transaction: Transaction, account: Account) -> list[list[int]]:
 def clear(account: Account, *, why: str) -> list[int]:
     """Open the sources of an account's population again; returns the failed charges that had closed them."""
     ledger = account.ledger
-    checked("why", why, WHY_LENGTH)
+    check_reason(why)
     ledger.recover()
     with ledger.store.write("clear") as transaction:
         rows = _closed(transaction, account)

@@ -193,6 +193,26 @@ def updated(dataset: Dataset, book: Ledger) -> Dataset:
     return replace(dataset, table=new, about=about, asking=asking)
 
 
+def changes(before: Dataset, after: Dataset) -> dict[str, tuple[Any, Any]]:
+    """What a registration says otherwise than the one before, by name; None is what one of them does not say."""
+    old, new = _said(before), _said(after)
+    names = dict.fromkeys((*old, *new))
+    return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}
+
+
+def _said(dataset: Dataset) -> dict[str, Any]:
+    """What a registration says, each under a name of its own."""
+    table = dataset.table
+    said: dict[str, Any] = {"source": table["source"]["place"], "table": table["name"]}
+    said |= {cap: table[cap] for cap in ("max_groups", "max_rows") if table[cap] is not None}
+    said |= {f"type of {column}": kind for column, kind in table["columns"]}
+    said |= {f"bounds of {column}": f"{low:g} to {high:g}" for column, low, high in table["bounds"]}
+    said |= dict(dataset.asking) | dict(dataset.about)
+    if dataset.least_price is not None:
+        said["least_price"] = str(dataset.least_price)
+    return said
+
+
 def _nothing_to_update(name: str, known: Iterable[str]) -> InvalidInput:
     listed = one_of(name, sorted(known))
     works = f"a registered name, one of: {listed}" if listed else "no update: nothing is registered yet"

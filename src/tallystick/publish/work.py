@@ -184,7 +184,7 @@ class Work:
 
     def tabled(self, made: Release, **found: Any) -> Outcome:
         """Return a released table as an outcome."""
-        said = {"holds": made.holds, "left_out": made.left_out, "wide": made.wide}
+        said = {"holds": made.holds, "left_out": made.left_out, "noisy": made.noisy, "wide": made.wide}
         removed = [each.to_data() for each in made.removed()]
         facts = {"plan_hash": self.plan.hash, **said, "widths": made.widths(), "removed": removed}
         notes = tuple(filter(None, said.values()))

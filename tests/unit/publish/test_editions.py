@@ -122,3 +122,15 @@ def test_whoever_names_a_key_knows_which_answer_it_has(shell: Any) -> None:
     said = shell("publish", "run", "p.json", "--why", "x").errors
     assert 'For a new release: --key "NEW"' in said
     assert "registration" not in shell("publish", "run", "p.json", "--why", "x", "--key", "june").errors
+
+
+def test_an_update_says_what_it_changed(shell: Any) -> None:
+    assert shell(*ADD, "--version", "2026").code == 0
+    options = ["--version", "2027", "--bounds", "age=0:100", "--max-groups", "1", "--about", "title=Visits"]
+    for more in (["--dry-run"], []):
+        said = shell("dataset", "update", "visits", *options, *more).out
+        for line in ("version: 2026 -> 2027", "bounds of age: 0 to 110 -> 0 to 100", "max_groups: 2 -> 1"):
+            assert f"  changed  {line}\n" in said
+        assert "  changed  title: none -> Visits\n" in said
+        assert said.count("changed") == 4
+    assert "changed  nothing" in shell("dataset", "update", "visits").out

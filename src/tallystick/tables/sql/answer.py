@@ -22,6 +22,7 @@ from tallystick.errors import (
 )
 from tallystick.ledger.chain import digest
 from tallystick.printing import html_text, json_text, visible
+from tallystick.tables.aggregates import Mean
 from tallystick.tables.denial import with_plans
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.keyset import PublicTable, public_table
@@ -31,6 +32,7 @@ from tallystick.tables.reporting.limits import limit_lines
 from tallystick.tables.reporting.line import CELLS, Line
 from tallystick.tables.reporting.plan import error_words
 from tallystick.tables.reporting.report import Report
+from tallystick.tables.reporting.words import noisy_means
 from tallystick.tables.run import Forms, answered_before, asked_before, release
 from tallystick.tables.sources import JOINED, Names, identity, public_file
 from tallystick.tables.sql.catalogue import Catalogue, Known
@@ -89,7 +91,17 @@ class Answered(Columns):
     def notes(self) -> tuple[str, ...]:
         """What a person should know about these numbers."""
         report = self._report
-        return (*self.statement.notes, *filter(None, (report.holds(), report.left_out(self.removed()))))
+        told = (report.holds(), report.left_out(self.removed()), self._noisy)
+        return (*self.statement.notes, *filter(None, told))
+
+    @property
+    def _noisy(self) -> str:
+        """Which means are too noisy to use, of those that are shown as they are."""
+        fields = self.statement.released.query.fields
+        shown = {name: fields.get(column) for name, column in self.statement.released.plain.items()}
+        means = {name: each.limits for name, each in shown.items() if isinstance(each, Mean)}
+        kept = {name: ends for name, ends in means.items() if f"{name}_lower" in self.data}
+        return noisy_means(self.data, kept, self.groups)
 
     def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Line, ...]:
         """What the caps and bounds left out, as ``Release.removed`` says it, under the statement's own names."""

@@ -112,7 +112,8 @@ class Suggestion:
         share, times = SAYS_NOTHING
         return (
             f"{', '.join(names)}: for all that the noise tells, {percent(share)} or more may be beyond, or a range "
-            f"{times:g} times as narrow would do, or values reach {times:g} times as far, so this says next to nothing. What helps: {WAYS_OUT}"
+            f"{times:g} times as narrow would do, or values reach {times:g} times as far, so this says next to "
+            f"nothing. What helps: {WAYS_OUT}"
         )
 
     def applied(self, table: Table, *, anyway: bool = False) -> Table:

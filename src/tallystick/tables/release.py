@@ -243,7 +243,8 @@ class Release(Columns):
         return f"<Release of plan {self.plan.hash[:12]}: {len(self)} groups, columns {columns}>"
 
     def _repr_html_(self) -> str:
-        told = "".join(f"<p><small>{html_text(line)}</small></p>" for line in (self.holds, self.left_out, self.noisy) if line)
+        lines = filter(None, (self.holds, self.left_out, self.noisy))
+        told = "".join(f"<p><small>{html_text(line)}</small></p>" for line in lines)
         charts = "".join(f"<div style='max-width:640px'>{bars(each)}</div>" for each in self.bars(fields=2))
         return f"{self.html()}{charts}{told}<small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
 

@@ -49,7 +49,8 @@ MostPerQuery = Annotated[
     Repeated, typer.Option("--most-per-query", metavar="rho=X,...", help="SQL: the highest price a query may name.")
 ]
 Version = Annotated[
-    str | None, typer.Option("--version", help="SQL: what you call these data; a query is answered once in each.")
+    str | None,
+    typer.Option("--version", help="What you call these data; without a key a question is answered once in each."),
 ]
 
 

@@ -293,7 +293,5 @@ def _delta_notes(options: Options, plan: Plan) -> tuple[str, ...]:
     why = "half of it, as noise at a price in epsilon needs the rest"
     if 2 * keys.delta != named:
         why = "the registered key_delta"
-    return (
-        f"of delta {given(named)} only {given(keys.delta)} is charged, {why}: noise at a price in rho needs no delta, "
-        "so it pays for finding the groups alone",
-    )
+    charged = f"of delta {given(named)} only {given(keys.delta)} is charged, {why}"
+    return (f"{charged}: noise at a price in rho needs no delta, so it pays for finding the groups alone",)

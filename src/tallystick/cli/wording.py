@@ -153,6 +153,7 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
     "lower_max_groups": _groups,
     "change_delta": lambda each, command: f"the same with {command.named('delta', each['delta'])}, for {each['cost']}",
     "add_noise": lambda each, command: noise_text(each),
+    "lower_loss": lambda each, command: f'a smaller loss: "{each["loss"]}"',
     "raise_limit": _raised,
     "set_argument": lambda each, command: command.named(each["argument"], each["value"]),
     "mean_pure": lambda each, command: pure_text(each, command.named("pure", True)),

@@ -152,7 +152,8 @@ def logistic_regression(
     if kind not in typed or target in features:
         raise InvalidInput("target", target, f"a column of labels, text or whole numbers ({target} is {kind})")
     listed = tuple(labels)
-    if not 2 <= len(set(listed)) == len(listed) <= MOST_CLASSES or any(type(x) is not typed[kind] for x in listed):
+    is_typed = all(type(label) is typed[kind] for label in listed)
+    if not is_typed or not 2 <= len(set(listed)) == len(listed) <= MOST_CLASSES:
         raise InvalidInput("labels", list(listed), f"2 to {MOST_CLASSES} different labels of type {kind}")
     classification = Classification(table, target, tuple(features), pairs, listed, epsilon, delta, solver)
     classification.model()._recipe().ready(len(features) + 1)  # what public numbers cannot do is refused now

@@ -183,6 +183,9 @@ def export(
             for line in book.export():
                 sys.stdout.write(line + "\n")
             return
+        from tallystick.publish.export import check_unused  # it loads tables
+
+        check_unused("out", out, book)
         try:
             with open(out, "w", encoding="ascii", opener=_private) as file:
                 for line in book.export():

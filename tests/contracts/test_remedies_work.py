@@ -422,7 +422,9 @@ def a_delta_for_a_plan_without_a_price(world: World) -> None:
 def a_reason(world: World) -> None:
     world.capped().succeed("dataset", "update", "visits", "--keys", "ward=wards.csv")
     words = ("sql", COUNTED, "--rho", "0.01")
-    world.succeed(*changed(words, *option(world.offer("--why", *words), "--why")))
+    name, dots = option(world.offer("--why", *words), "--why")
+    assert "in words of your own" in world.type(*changed(words, name, dots))[1]
+    world.succeed(*changed(words, name, "weekly report"))
 
 
 @case("set_argument", "sql")

@@ -874,7 +874,8 @@ def test_a_ledger_of_another_host_is_accepted_by_a_command_that_can_be_pasted(wo
     head = on_another_host(world)
     words = ("charge", "add", "gaussian(sigma=5)", "--why", "x", "--ledger", "copy of it.db")
     line = world.offer(way, *words)
-    world.succeed(*[head if word == "HASH" else word for word in shlex.split(line[line.rindex("tallystick ") :])[1:]])
+    pasted = typed(line[line.rindex("tallystick ") :])
+    world.succeed(*[head if word == "HASH" else word for word in pasted])
     world.succeed(*words)
 
 

@@ -422,7 +422,9 @@ def a_delta_for_a_plan_without_a_price(world: World) -> None:
 def a_reason(world: World) -> None:
     world.capped().succeed("dataset", "update", "visits", "--keys", "ward=wards.csv")
     words = ("sql", COUNTED, "--rho", "0.01")
-    world.succeed(*changed(words, *option(world.offer("--why", *words), "--why")))
+    name, dots = option(world.offer("--why", *words), "--why")
+    assert "in words of your own" in world.type(*changed(words, name, dots))[1]
+    world.succeed(*changed(words, name, "weekly report"))
 
 
 @case("set_argument", "sql")
@@ -872,7 +874,8 @@ def test_a_ledger_of_another_host_is_accepted_by_a_command_that_can_be_pasted(wo
     head = on_another_host(world)
     words = ("charge", "add", "gaussian(sigma=5)", "--why", "x", "--ledger", "copy of it.db")
     line = world.offer(way, *words)
-    world.succeed(*[head if word == "HASH" else word for word in shlex.split(line[line.rindex("tallystick ") :])[1:]])
+    pasted = typed(line[line.rindex("tallystick ") :])
+    world.succeed(*[head if word == "HASH" else word for word in pasted])
     world.succeed(*words)
 
 

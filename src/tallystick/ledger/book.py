@@ -153,6 +153,11 @@ class Ledger:
         """True if this host knows another ledger at this place."""
         return any(known != self.id for known in self._known.values())
 
+    def check_place(self) -> None:
+        """Raise ``LedgerIntegrity`` if this host knows another ledger at this place."""
+        if self._is_exchanged:
+            raise places.exchanged(self.store.place, set(self._known.values()) - {self.id}, self.id)
+
     def _keep_place(self) -> None:
         """Remember that this ledger is at its place."""
         self._known = self._places.write(self.id)
@@ -182,10 +187,9 @@ class Ledger:
         """The same before every write: a ledger can be replaced or copied while it is open."""
         self._anchor.require_writable()
         anchor = self._anchor.read()  # nobody else can write now, so the anchor stays behind
+        self.check_place()
         if anchor is None:
             raise first_write.refusal()
-        if self._is_exchanged:
-            raise places.exchanged(self.store.place, set(self._known.values()) - {self.id}, self.id)
         if not self._places.is_complete(self._known):
             self._keep_place()
         self._may_anchor = True

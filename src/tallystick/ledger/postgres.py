@@ -48,7 +48,7 @@ SERVER: Final = (
 WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 TABLES: Final = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = pg_catalog.current_schema()"
-_OURS: Final = "c.relname = ANY(%s) AND n.nspname = pg_catalog.current_schema()"
+_OURS: Final = "n.nspname = %s AND c.relname = ANY(%s)"
 _RELATIONS: Final = "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
 OBJECTS: Final = (
     f"""
@@ -75,7 +75,7 @@ OBJECTS: Final = (
 FUNCTIONS: Final = (
     "SELECT p.proname || ' ' || p.prosrc FROM pg_catalog.pg_proc p "
     "JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace "
-    "WHERE n.nspname = pg_catalog.current_schema() AND p.proname LIKE 'tallystick\\_%'"
+    "WHERE n.nspname = %s AND pg_catalog.starts_with(p.proname::pg_catalog.text, 'tallystick_')"
 )
 LEDGER_TABLES: Final = ["migration", "entry", "account", "dataset", "charge", "line", "answer", "quarantine", "failure"]
 _DIALECT: Final = {name: sql.replace("?", "%s") for name, sql in STATEMENTS.items()}
@@ -157,7 +157,7 @@ class PostgresStore:
 
         with self._mutex, self._translated():
             connection = self._connected()
-            given = f"postgresql {self.place} {self._schema}"
+            given = f"postgresql {self.place}"  # whatever schema it leads to
             try:
                 with self._transaction(connection, READ):
                     [server, database] = connection.execute(SERVER).fetchone() or ["", ""]
@@ -281,7 +281,7 @@ class PostgresStore:
             connection = self._connected()
             try:
                 with self._transaction(connection, WRITE):
-                    present = _objects(connection)
+                    present = _objects(connection, self._schema)
                     expected = _built(connection, name)
                     raise _Undone
             except _Undone:
@@ -326,7 +326,7 @@ def _built(connection: psycopg.Connection[Row], name: str) -> set[str]:
     connection.execute(f"SET LOCAL search_path = {name}, pg_temp".encode())
     for step in migrations("postgres"):
         connection.execute(step.sql.encode())
-    return _objects(connection)
+    return _objects(connection, name)
 
 
 def _as_shown(name: str) -> str:
@@ -339,10 +339,14 @@ def _quoted(name: str) -> str:
     return f'"{escaped}"'
 
 
-def _objects(connection: psycopg.Connection[Row]) -> set[str]:
-    rows = connection.execute(FUNCTIONS.encode()).fetchall()
+def _objects(connection: psycopg.Connection[Row], schema: str) -> set[str]:
+    """The objects of a ledger. The search path has the server's schema alone: an operator of another user in the
+    ledger's schema could match better than the server's, and would be called with the rights of this role.
+    """
+    connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
+    rows = connection.execute(FUNCTIONS.encode(), (schema,)).fetchall()
     for query in OBJECTS:
-        rows += connection.execute(query.encode(), (LEDGER_TABLES,)).fetchall()
+        rows += connection.execute(query.encode(), (schema, LEDGER_TABLES)).fetchall()
     return {" ".join(str(row[0]).split()) for row in rows}
 
 

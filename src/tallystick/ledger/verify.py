@@ -64,6 +64,7 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = ()) -> Report:
         if book.ledger and book.ledger != ledger.id:
             problems.append("the first entry names another ledger")
         ledger.check_anchor()
+        ledger.check_place()
     except Unavailable:
         raise
     except TallystickError as error:

@@ -213,3 +213,39 @@ def test_a_table_that_is_locked_ends_in_an_error(team, monkeypatch):
         other.execute("LOCK TABLE entry IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(Unavailable):
             ledger.head()
+
+
+def test_an_operator_of_another_user_is_not_called_by_verify(team):
+    """In a schema where others may create, an operator for names matches better than the server's for texts."""
+    url, _, config = team
+    run(
+        url,
+        "CREATE SEQUENCE called",
+        "CREATE FUNCTION spy(name, name) RETURNS text LANGUAGE sql AS $$ SELECT nextval('called')::text $$",
+        "CREATE OPERATOR || (LEFTARG = name, RIGHTARG = name, FUNCTION = spy)",
+        "CREATE FUNCTION concat_ws(text, name, name) RETURNS text LANGUAGE sql AS $$ SELECT nextval('called')::text $$",
+        "CREATE FUNCTION concat_ws(text, name, name, text, boolean) RETURNS text LANGUAGE sql AS "
+        "$$ SELECT nextval('called')::text $$",
+        'CREATE FUNCTION concat_ws(text, name, name, "char", text) RETURNS text LANGUAGE sql AS '
+        "$$ SELECT nextval('called')::text $$",
+    )
+    with Ledger(url, config=config) as ledger:
+        assert ledger.verify().problems == ()
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT is_called FROM called").fetchone() == (False,)
+
+
+def test_a_url_that_leads_to_another_schema_is_noticed(postgres, tmp_path):
+    """The default path has the schema of the role's name first. Another user may make it later."""
+    config = tmp_path / "config"
+    with database(postgres) as (_, url):
+        with Ledger(url, config=config) as ledger, spend(ledger.open("a", budget=Budget.zcdp(9), unit="person"), 1):
+            pass
+        run(url, "CREATE SCHEMA other")
+        with Ledger(with_path(url, "other"), config=config) as ledger:
+            ledger.open("a", budget=Budget.zcdp(1000), unit="person")
+        run(url, "ALTER SCHEMA other RENAME TO postgres")
+        with Ledger(url, config=config) as ledger:
+            assert "this host knows ledger" in ledger.verify().problems[0]
+            with pytest.raises(LedgerIntegrity, match="this host knows ledger"):
+                ledger.open("b", budget=Budget.zcdp(1), unit="person")

@@ -90,7 +90,9 @@ def test_a_printed_release_is_its_table(account: Account) -> None:
     table = pa.table({"p": list(range(50)), "g": ["a", "b\x1b[2J"] * 25, "v": [1.0] * 50})
     visits = ts.Private(table, account=account).table(unit="p").per_unit(max_groups=1, max_rows_per_group=1)
     made = visits.group_by("g", keys=["a", "b\x1b[2J"]).agg(n=ts.count(), v=ts.mean("v", 0, 2)).plan(rho=0.1)
-    header, first, second, holds, left_out = str(made.release(why="x")).splitlines()
+    lines = str(made.release(why="x")).splitlines()
+    # by chance a mean is too noisy, and a line says so
+    header, first, second, holds, left_out = (line for line in lines if not line.startswith("Too noisy"))
     assert header.split() == ["g", "n", "v"]
     assert first.startswith("a ")
     assert second.startswith(r"b\x1b[2J ")

@@ -402,3 +402,18 @@ def test_a_partition_that_is_added_after_the_identification_is_not_read(spark: A
     assert identity.UNKNOWN not in found[0].near
     assert again.marks > found[0].marks
     assert identity.UNKNOWN in hidden.near  # a list inside a subquery is not kept
+
+
+def test_rows_of_the_cache_are_unknown(spark: Any, tmp_path: Path) -> None:
+    """Spark reads the rows that it has in its cache, also after the files of the table were replaced."""
+    spark.range(3).toDF("who").write.parquet(str(tmp_path / "kept"))
+    spark.sql(f"CREATE TABLE kept USING parquet LOCATION '{tmp_path / 'kept'}'")
+    try:
+        with Reader(source_of(spark)) as reader:
+            assert identity.UNKNOWN not in reader.identity("kept").near
+        spark.table("kept").cache().count()
+        with Reader(source_of(spark)) as reader:
+            assert identity.UNKNOWN in reader.identity("kept").near
+    finally:
+        spark.sql("UNCACHE TABLE kept")
+        spark.sql("DROP TABLE kept")

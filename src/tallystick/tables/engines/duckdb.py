@@ -294,6 +294,8 @@ class DuckEngine:
         own, _ = self.source.member(table)
         if own.kind == "csv":
             return [(column, "VARCHAR") for column in self._header(own.place)]
+        if own.place not in self.files and own.kind != "memory":
+            raise InvalidInput("table", table, "a table of the question")
         if own.kind == "parquet":
             return self._parquet_columns(own.place)
         try:

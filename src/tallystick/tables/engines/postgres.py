@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,7 @@ class PostgresEngine:
         self._relations: dict[str, Relation] = {}
         self._facts: dict[tuple[str, str], Any] = {}
         self._is_used = False
+        self._mark = uuid.uuid4().hex[:12]
         try:
             self._begin()
             self._settle()
@@ -135,10 +137,14 @@ class PostgresEngine:
         for name, relation in relations.items():
             check_present(self.connection, whole_name(name), relation, self.path)
         for place, (name, relation) in enumerate(relations.items()):
-            bind(self.connection, name, relation, f"{_OPENED}{place}")
+            bind(self.connection, name, relation, self._view(place))
         self._relations = relations
         self._check_facts()
         self.connection.execute("SAVEPOINT opened")  # with the locks and the views, which ``reset`` keeps
+
+    def _view(self, place: int) -> str:
+        """The name of the view of an opened table. It differs between releases, which may share a pooled session."""
+        return f"{_OPENED}_{self._mark}_{place}"
 
     def _restart(self) -> None:
         self.connection.rollback()
@@ -185,7 +191,7 @@ class PostgresEngine:
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         columns = self._columns(table)
         place = list(self._relations).index(table)
-        view = exp.Table(this=exp.to_identifier(f"{_OPENED}{place}", quoted=True), db=exp.to_identifier("pg_temp"))
+        view = exp.Table(this=exp.to_identifier(self._view(place), quoted=True), db=exp.to_identifier("pg_temp"))
         query = read_stored(schema, self.words, view, dict(columns))
         if rows:
             return query

@@ -6,13 +6,14 @@ import functools
 import hashlib
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput
 from tallystick.tables.dialects import SparkWords, Words, constant, name
-from tallystick.tables.engines.spark_plan import Origin, origin_of, pinned
+from tallystick.tables.engines.spark_plan import Origin, has_cached_rows, origin_of, pinned
 from tallystick.tables.identity import TABLE, UNKNOWN, Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
@@ -153,8 +154,15 @@ class SparkEngine:
     def _origin(self, table: str) -> Origin:
         """Where the rows of a table come from; read once from the plan of the frame that is read."""
         if table not in self.origins:
-            self.origins[table] = origin_of(self._of(table)._jdf.queryExecution().analyzed())
+            plan = self._of(table)._jdf.queryExecution().analyzed()
+            origin = origin_of(plan)
+            self.origins[table] = replace(origin, is_unknown=True) if self._is_cached(plan) else origin
         return self.origins[table]
+
+    def _is_cached(self, plan: Any) -> bool:
+        """True if Spark would read rows of its cache, which may be those of files that are gone."""
+        manager = self.session._jsparkSession.sharedState().cacheManager()
+        return has_cached_rows(manager.useCachedData(plan))
 
     def full_name(self, table: str) -> str:
         """Name of a table in Spark's catalogue, after ``USE``; temporary views and data frames keep their own name."""

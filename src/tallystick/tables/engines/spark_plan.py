@@ -84,6 +84,11 @@ def origin_of(plan: Any) -> Origin:
     return Origin(kind, short_name(name), frozenset({f"spark {name}"}), leaves, near, is_unknown)
 
 
+def has_cached_rows(plan: Any) -> bool:
+    """True if a part of the plan is read from Spark's cache."""
+    return any(_simple(leaf) == "InMemoryRelation" for leaf in _items(plan.collectLeaves()))
+
+
 def pinned(plan: Any, java: Any) -> Any:
     """Return an analysed plan that lists the files of every partitioned table now, and never again.
 

@@ -20,8 +20,8 @@
     └── Unavailable                 exit 9   busy, missing component, unreachable store
         └── NotComputable                    no rigorous route for this composition
 
-Nothing raises NotAuthorised yet: its exit code is kept for the service. Four warnings are ours: ChargedAgain,
-OtherReason, NotCharged and PasswordInPlace.
+Nothing raises NotAuthorised yet: its exit code is kept for the service. Five warnings are ours: ChargedAgain,
+OtherReason, DataChanged, NotCharged and PasswordInPlace.
 
 An error is data: ``code`` (a stable identifier), ``argument`` (the name in Python, never an option), ``value`` and
 ``remedies`` (remedies.py). ``str(error)`` is Python's sentence; every other interface words the remedies itself, and
@@ -440,6 +440,13 @@ class OtherReason(Problem, UserWarning):
     """A stored answer is given with another reason than its charge has; the record keeps the first one."""
 
     code = "other_reason"
+
+
+class DataChanged(Problem, UserWarning):
+    """A stored answer is given under a key that nobody named, and the data were registered or written anew since."""
+
+    code = "data_changed"
+    _before_offers = ". For a new release: "
 
 
 class NotCharged(UserWarning):

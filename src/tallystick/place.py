@@ -189,9 +189,10 @@ def is_foreign_url(text: str) -> bool:
     >>> [is_foreign_url(text) for text in ("mysql://db/x", "mysql:/ana:secret@db/x", "ana:secret@db/x", "a:/b.csv")]
     [True, True, True, False]
     """
-    if "://" in text or _BARE_URL.match(text):
+    bare = text.strip()
+    if "://" in bare or _BARE_URL.match(bare):
         return True
-    return re.match(r"[a-z][a-z0-9+]{0,15}:/.*@", text) is not None
+    return re.match(r"[a-z][a-z0-9+]{0,15}:/.*@", bare) is not None
 
 
 def shown(text: str) -> str:

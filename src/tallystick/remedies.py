@@ -20,6 +20,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "lower_max_groups": ("max_groups",),  # also: argument, value
         "change_delta": ("delta", "cost"),
         "add_noise": ("mechanism", "parameter", "value", "adjacency", "error", "unit"),
+        "lower_loss": ("loss",),
         "raise_limit": ("account", "budget"),  # also: delta, which the same charge then needs
         # An argument that is missing or has another value.
         "set_argument": ("argument", "value"),  # also: more, arguments that it needs beside it

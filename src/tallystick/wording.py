@@ -131,6 +131,7 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "lower_max_groups": _max_groups,
     "change_delta": lambda each: f"the same with {argument_text('delta', each['delta'])}, for {each['cost']}",
     "add_noise": noise_text,
+    "lower_loss": lambda each: f"a smaller loss: ts.{each['loss']}",
     "raise_limit": _raised,
     "set_argument": lambda each: ", ".join(argument_text(*one) for one in set_arguments(each).items()),
     "mean_pure": lambda each: pure_text(each, "pure=True"),

@@ -94,8 +94,9 @@ class World:
 
 
 def typed(line: str) -> list[str]:
-    """The command at the end of a line, without its first word."""
-    return shlex.split(line[line.index("tallystick ") :])[1:]
+    """The command at the end of a line, without its first word, and with a reason."""
+    words = shlex.split(line[line.index("tallystick ") :])[1:]
+    return ["agreed" if word == "..." else word for word in words]
 
 
 def option(line: str, name: str) -> tuple[str, str]:
@@ -326,6 +327,40 @@ def more_noise_on_the_command_line(world: World) -> None:
     world.succeed("charge", "add", re.search(r"\w+\([^)]*\)", line)[0], "--why", "x")
 
 
+@case("lower_loss", "python")
+def all_that_is_left(world: World) -> None:
+    with an_account("zcdp(rho=1/24)") as book:
+        account = book.open("study")
+        account.pay(ts.zcdp(rho=0.00000000001), why="x")
+        loss = provoked("lower_loss", lambda: account.pay(ts.zcdp(rho=1 / 24), why="x"))["loss"]
+        assert loss == "zcdp(rho=0.041666666656)"
+        account.pay(read_loss(loss), why="x")
+        assert account.remaining.a0 == 0
+
+
+@case("lower_loss", "shell")
+def all_that_is_left_on_the_command_line(world: World) -> None:
+    with an_account("pure_dp(epsilon=1)") as book:
+        book.open("study").pay(ts.pure_dp(epsilon=0.7), why="x")
+    line = world.offer("a smaller loss", "charge", "add", "pure_dp(epsilon=0.5)", "--why", "x")
+    world.succeed("charge", "add", re.search(r'loss: "([^"]*)"', line)[1], "--why", "x")
+    with world.book() as book:
+        assert book.open("study").remaining.a0 == 0
+
+
+@pytest.mark.parametrize("budget", ["zcdp(rho=0.1, delta=1e-6)", "zcdp(rho=0.1, adjacency='replace')", "gdp(mu=0.5)"])
+@pytest.mark.parametrize("asked", ["zcdp(rho=5)", "pure_dp(epsilon=5)", "zcdp(rho=5, delta=1e-7)"])
+def test_a_smaller_guarantee_fits_whatever_the_account_counts(world: World, budget: str, asked: str) -> None:
+    near = ", adjacency='replace')" if "replace" in budget else ")"
+    with an_account(budget) as book:
+        account = book.open("study")
+        with pytest.raises(TallystickError) as caught:
+            account.pay(read_loss(asked.replace(")", near)), why="x")
+        for remedy in caught.value.remedies:
+            if remedy.kind == "lower_loss":
+                account.pay(read_loss(remedy["loss"]), why="x")
+
+
 def test_noise_of_one_release_is_not_offered_to_a_run_of_many_steps(world: World) -> None:
     with an_account("pure_dp(epsilon=1)") as book:
         steps = book.open("study").training(ts.pure_dp(epsilon=0.1), steps=100, why="x", whole=True)
@@ -387,7 +422,9 @@ def a_delta_for_a_plan_without_a_price(world: World) -> None:
 def a_reason(world: World) -> None:
     world.capped().succeed("dataset", "update", "visits", "--keys", "ward=wards.csv")
     words = ("sql", COUNTED, "--rho", "0.01")
-    world.succeed(*changed(words, *option(world.offer("--why", *words), "--why")))
+    name, dots = option(world.offer("--why", *words), "--why")
+    assert "in words of your own" in world.type(*changed(words, name, dots))[1]
+    world.succeed(*changed(words, name, "weekly report"))
 
 
 @case("set_argument", "sql")
@@ -886,7 +923,8 @@ def test_a_ledger_of_another_host_is_accepted_by_a_command_that_can_be_pasted(wo
     head = on_another_host(world)
     words = ("charge", "add", "gaussian(sigma=5)", "--why", "x", "--ledger", "copy of it.db")
     line = world.offer(way, *words)
-    world.succeed(*[head if word == "HASH" else word for word in shlex.split(line[line.rindex("tallystick ") :])[1:]])
+    pasted = typed(line[line.rindex("tallystick ") :])
+    world.succeed(*[head if word == "HASH" else word for word in pasted])
     world.succeed(*words)
 
 

@@ -82,7 +82,9 @@ def test_explain_opens_no_data_and_costs_nothing(ledger: str) -> None:
         ("SELECT COUNT(*) FROM nowhere", {}, InvalidInput),
         (GROUPED, {"epsilon": 1e20}, TallystickError),
         (GROUPED, {"rho": 0.6}, Refused),
-        (GROUPED, {"epsilon": 1.0}, Refused),
+        (GROUPED, {"epsilon": 1.0}, InvalidInput),  # pure or with a delta: nobody said
+        (GROUPED, {"epsilon": 1.2, "pure": True}, Refused),  # costs rho 0.6
+        (GROUPED, {"epsilon": 6.0, "delta": 1e-6}, Refused),
         (GROUPED, {"why": None}, InvalidInput),
         ("SELECT COUNT(*) + UPPER('x') AS n FROM visits", {}, Refused),
     ],
@@ -91,6 +93,41 @@ def test_what_is_refused_costs_nothing(ledger: str, sql: str, options: dict[str,
     with pytest.raises(problem):
         ts.sql(sql, ledger=ledger, **{"why": "x", **options})
     assert used(ledger) == 0
+
+
+@pytest.mark.parametrize("price", [{"epsilon": 0.5, "delta": 1e-6}, {"epsilon": 0.5, "pure": True}])
+def test_an_epsilon_that_costs_less_than_the_most_is_answered(ledger: str, price: dict[str, Any]) -> None:
+    assert ts.sql(GROUPED, ledger=ledger, why="x", **price).fresh
+    assert 0 < used(ledger) < 5e11
+
+
+FOUND = "SELECT year, COUNT(*) AS n FROM visits GROUP BY year"
+
+
+@pytest.mark.parametrize(
+    ("sql", "delta", "charged", "said"),
+    [
+        (FOUND, 1e-6, 1e-8, "of delta 1e-06 only 1e-08 is charged, the registered key_delta:"),
+        (FOUND, 1e-9, 5e-10, "of delta 1e-09 only 5e-10 is charged, half of it,"),
+        (GROUPED, 1e-6, 0.0, "delta 1e-06 is not charged: the groups are public"),
+    ],
+)
+def test_a_delta_that_is_not_charged_as_named_is_said(
+    ledger: str, sql: str, delta: float, charged: float, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in str(ts.sql(f"EXPLAIN {sql}", ledger=ledger, rho=0.01, delta=delta))
+    words = ("sql", sql, "--rho", "0.01", "--delta", str(delta), "--why", "x", "--ledger", ledger)
+    for more in (("--dry-run",), ()):
+        capsys.readouterr()
+        assert shell(*words, *more) == 0
+        assert said in capsys.readouterr().out
+    with ts.Ledger(ledger, create=False) as book:
+        assert float(book.open("clinic").used.delta) == pytest.approx(charged)
+
+
+def test_nothing_is_said_of_a_delta_that_a_price_in_epsilon_needs(ledger: str) -> None:
+    assert "is charged" not in str(ts.sql(f"EXPLAIN {FOUND}", ledger=ledger, epsilon=0.1, delta=1e-6))
+    assert "delta 1e-08 " in str(ts.sql(f"EXPLAIN {FOUND}", ledger=ledger, rho=0.01))
 
 
 def test_what_the_account_cannot_pay_is_denied(ledger: str) -> None:

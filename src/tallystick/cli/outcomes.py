@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tallystick.cli.wording import offers_in_shell, running_command
-from tallystick.errors import BudgetExceeded, TallystickError
+from tallystick.cli.wording import in_shell, offers_in_shell, running_command
+from tallystick.errors import BudgetExceeded, ChargedAgain, Remedy, TallystickError
 from tallystick.printing import cell, escaped, percent_up, plain_up, visible
 from tallystick.publish.request import answer, rehearse
 
@@ -69,12 +69,22 @@ def plan_lines(offer: Facts) -> list[str]:
         *(f"warning  {warning}" for warning in warnings),
         "no data was opened",
     ]
+    if offer["paid_before"]:
+        lines.insert(1, f"before   {_told_before(offer['paid_before'])}")
+    if offer["again"] is not None:
+        lines.insert(1, f"before   charge {offer['again']} has the answer already: nothing would be charged")
     if offer["refused"]:
         lines[1:1] = _problem_lines(offer["refused"], "works")
     if offer["would_fit"]:
         lines[1:1] = _problem_lines(offer["would_fit"], "fits")
     explained = [line for line in offer["explained"].splitlines() if line.removeprefix("  WARNING  ") not in warnings]
     return [*lines, "", *explained]
+
+
+def _told_before(data: Facts) -> str:
+    """The warning that a question was paid for, in words of the shell."""
+    warning = ChargedAgain(data["message"], remedies=map(Remedy.from_data, data["remedies"]))
+    return visible(warning.text(lambda remedy: in_shell(remedy, running_command())))
 
 
 def _problem_lines(data: Facts, works: str) -> list[str]:
@@ -140,6 +150,8 @@ def say_done(console: Console, facts: Facts, say_result: Callable[[], None], *, 
         console.print(
             f"would charge {plan['price']}{beside(plan)} to {plan['population']} (left {plan['left']})", markup=False
         )
+        for line in plan["notes"]:
+            console.print(line, soft_wrap=True, markup=False)
         console.print("nothing was charged and no data was read")
         return
     say_result()

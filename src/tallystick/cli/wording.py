@@ -163,6 +163,7 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
     "lower_max_groups": _groups,
     "change_delta": lambda each, command: f"the same with {command.named('delta', each['delta'])}, for {each['cost']}",
     "add_noise": lambda each, command: noise_text(each),
+    "lower_loss": lambda each, command: f'a smaller loss: "{each["loss"]}"',
     "raise_limit": _raised,
     "set_argument": lambda each, command: " ".join(command.named(*one) for one in set_arguments(each).items()),
     "mean_pure": lambda each, command: pure_text(each, command.named("pure", True)),

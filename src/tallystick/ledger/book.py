@@ -110,7 +110,7 @@ class Ledger:
             row = transaction.row("entry_at", 1)
         if row is None and create:
             if self._known and not is_accepted:
-                raise places.exchanged(self.store.place, self._known, None)
+                raise places.exchanged(self.store.place, self._known.values(), None)
             with self.store.write("genesis") as transaction:
                 row = transaction.row("entry_at", 1)
                 if row is None:
@@ -151,12 +151,11 @@ class Ledger:
     @property
     def _is_exchanged(self) -> bool:
         """True if this host knows another ledger at this place."""
-        return bool(self._known - {self.id})
+        return any(known != self.id for known in self._known.values())
 
     def _keep_place(self) -> None:
         """Remember that this ledger is at its place."""
-        self._places.write(self.id)
-        self._known = {self.id}
+        self._known = self._places.write(self.id)
 
     def _keep_anchor(self, seq: int, head: str) -> None:
         """Move the anchor; a ledger that is only read (a reader may have to sync it) gets none."""
@@ -186,8 +185,8 @@ class Ledger:
         if anchor is None:
             raise first_write.refusal()
         if self._is_exchanged:
-            raise places.exchanged(self.store.place, self._known - {self.id}, self.id)
-        if not self._known:
+            raise places.exchanged(self.store.place, set(self._known.values()) - {self.id}, self.id)
+        if not self._places.is_complete(self._known):
             self._keep_place()
         self._may_anchor = True
         newest = transaction.latest = journal.head(transaction)

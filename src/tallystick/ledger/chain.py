@@ -59,6 +59,22 @@ def checked(argument: str, value: object, longest: int = NAME_LENGTH, *, empty: 
     return value
 
 
+PLACEHOLDER: Final = "text"
+"""The word that stands for a reason in help."""
+
+
+def check_reason(why: object, argument: str = "why") -> str:
+    """Return a reason that is words, and not what stands for one in a remedy that was pasted.
+
+    >>> check_reason("report of June")
+    'report of June'
+    """
+    reason = checked(argument, why, WHY_LENGTH)
+    if reason.strip().casefold() == PLACEHOLDER or not any(character.isalnum() for character in reason):
+        raise InvalidInput(argument, reason, "the reason in words of your own: the record keeps it for good")
+    return reason
+
+
 DOMAIN: Final = b"tallystick/entry/1\n"
 GENESIS: Final = "0" * 64
 

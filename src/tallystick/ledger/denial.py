@@ -134,8 +134,9 @@ def _like(held: Amount, price: Amount, *, upward: bool = True) -> str:
 
 
 def for_loss(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -> BudgetExceeded:
-    """The denial of a charge for one loss, with what fits: another delta, or more noise in a single release."""
+    """The denial of a charge for one loss, with what fits: another delta, more noise, or a smaller guarantee."""
     offers = [*_other_delta(problem, account, loss), *_more_noise(problem, account, loss)]
+    offers += _smaller_guarantee(problem, account, loss)
     if not offers:
         return problem
     with_delta = [each for each in offers if each.kind == "raise_limit"]
@@ -183,6 +184,49 @@ def _more_noise(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) ->
         if noise is not None and _can_pay_noise(account, noise):
             return [noise]
     return []
+
+
+GUARANTEES = {"zcdp": "rho", "pure_dp": "epsilon", "approx_dp": "epsilon"}
+"""The number of a guarantee that stands for a whole release, by its kind."""
+OWN = {"zcdp": ("zcdp",), "approx": ("pure_dp", "approx_dp")}
+"""The guarantees whose number is what an account of a kind counts."""
+
+
+def _smaller_guarantee(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -> list[Remedy]:
+    """The same guarantee with the largest number that fits, if the loss is one guarantee and nothing else."""
+    lone = [leaf for leaf, count in loss.terms if count == 1 and leaf.kind in GUARANTEES]
+    is_one = len(loss.terms) == len(lone) == 1 and loss.group == 1
+    if not is_one or problem.left.a1 < problem.asked.a1 or problem.left.a0 <= 0:
+        return []
+    name, delta = GUARANTEES[lone[0].kind], float(getattr(lone[0], "delta", 0.0))
+    words = [f"delta={delta!r}"] if delta else []
+    words += [] if account.adjacency == "add_remove" else [f"adjacency='{account.adjacency}'"]
+
+    def text(value: float) -> str:
+        return f"{lone[0].kind}({', '.join([f'{name}={value!r}', *words])})"
+
+    def price(value: float) -> Amount:
+        from tallystick.accounting.expression import read_loss
+
+        return account.price(read_loss(text(value)))
+
+    if lone[0].kind in OWN.get(account.currency.kind, ()):
+        value = _largest(problem.left, price, account)
+    else:
+        value = lower_value(name, float(getattr(lone[0], name)), price, problem, account)
+    return [] if value is None else [Remedy("lower_loss", loss=text(value))]
+
+
+def _largest(left: Amount, price: Callable[[float], Amount], account: Account) -> float | None:
+    """All that is left as a number; a little less if it is rounded up when it is charged."""
+    for units in (left.a0, left.a0 - 1):
+        value = float(Fraction(units, UNITS_0))
+        try:
+            if value > 0 and can_pay(account, price(value)):
+                return value
+        except TallystickError:  # there is no such loss
+            continue
+    return None
 
 
 def _can_pay_noise(account: Account, noise: Remedy) -> bool:

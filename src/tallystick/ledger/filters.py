@@ -217,6 +217,16 @@ class Amount:
         """Whether it can be paid from what is left."""
         return self.a0 <= left.a0 and self.a1 <= left.a1
 
+    def split(self, parts: int) -> PrivacyLoss:
+        """One of ``parts`` equal shares as a loss, as ``PrivacyLoss.split`` makes it: all of them fit together.
+
+        >>> print(Amount(Filter("zcdp"), 5 * 10**11).split(12))
+        zcdp(rho=0.041666666666, delta=0)
+        """
+        from tallystick.accounting.adjacency import Protects
+
+        return self.filter.guarantee(self.a0, self.a1, Protects()).split(parts)
+
     def __str__(self) -> str:
         return self.text(upward=self.rounds_up)
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import journal
-from tallystick.ledger.chain import GENESIS, WHY_LENGTH, Anchor, AnchorFile, checked, link
+from tallystick.ledger.chain import GENESIS, Anchor, AnchorFile, check_reason, link
 from tallystick.ledger.store import Store, Transaction
 from tallystick.ledger.verify import entries
 
@@ -30,7 +30,7 @@ def check_arguments(expect_head: str | None, first_use: str | None) -> None:
     if expect_head is not None and not (isinstance(expect_head, str) and HEAD.fullmatch(expect_head)):
         raise InvalidInput("expect_head", expect_head, "the whole hash of an entry: 64 digits of 0-9 and a-f")
     if first_use is not None:
-        checked("first_use", first_use, WHY_LENGTH)
+        check_reason(first_use, "first_use")
 
 
 def refusal() -> Refused:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tallystick.errors import InvalidInput, Refused, Remedy
 from tallystick.ledger import journal
 from tallystick.ledger.budget import Budget
-from tallystick.ledger.chain import WHY_LENGTH, canonical, checked
+from tallystick.ledger.chain import canonical, check_reason, checked
 from tallystick.ledger.denial import higher_limit
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.journal import AccountRow
@@ -192,7 +192,7 @@ def check_raise(row: AccountRow, account: Account, budget: PrivacyLoss | Budget)
 
 def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, *, why: str, signer: Signer) -> Amount:
     """Append a signed raise; a limit never falls and the filter never changes."""
-    checked("why", why, WHY_LENGTH)
+    check_reason(why)
     limit = check_raise(ledger.account_row(account.name), account, budget)
     with ledger.store.write("raise") as transaction:
         row = journal.account_row(transaction, account.id)
@@ -229,7 +229,7 @@ def raise_terms(ledger_id: str, row: AccountRow, limit0: int, limit1: int, why: 
 
 def close_account(ledger: Ledger, account: Account, *, why: str) -> None:
     """Append the end of an account."""
-    checked("why", why, WHY_LENGTH)
+    check_reason(why)
     with ledger.store.write("close") as transaction:
         if transaction.run("close_account", account.id) != 1:
             raise Refused(f"account {account.name!r} is already closed")

@@ -40,7 +40,7 @@ from tallystick.errors import (
     Unavailable,
 )
 from tallystick.ledger import journal, views
-from tallystick.ledger.chain import WHY_LENGTH, canonical, checked, decode_answer, digest, encode_answer
+from tallystick.ledger.chain import canonical, check_reason, checked, decode_answer, digest, encode_answer
 from tallystick.ledger.filters import LARGEST, Amount
 from tallystick.ledger.journal import ChargeRow, Position, Request, Terms
 
@@ -101,6 +101,11 @@ def _older_request(release: Asking) -> str:
     return str(getattr(release, "older_request", ""))
 
 
+def _in_other_words(release: Asking) -> Sequence[str]:
+    """The texts of other requests that ask the same question; none if it has no other words."""
+    return tuple(getattr(release, "in_other_words", ()))
+
+
 def pay(
     release: Payable,
     account: Account,
@@ -127,8 +132,8 @@ def pay(
     if release.source:
         charge.rehearse()  # a refusal or a denial comes before a large file is copied
     release.preflight()
-    if key is None and release.source:  # a plan: what else is paid for here is told apart by its value
-        charge.say_paid_before()
+    if release.source:  # a plan: what else is paid for here is told apart by its value
+        charge.say_paid_before(_in_other_words(release))
     try:
         charge.begin()
     except AlreadyCommitted as earlier:  # by another worker, in between
@@ -178,9 +183,23 @@ def find_answer(asking: Asking, account: Account, *, key: str | None, delta: flo
     return None if stored is None else Paid(*stored, fresh=False)
 
 
+def paid_before(asking: Asking, account: Account, *, delta: float | None) -> ChargedAgain | None:
+    """The warning that a fresh charge for a request would meet; None if nobody has paid for it."""
+    charge = account.ledger.charge(
+        asking.privacy,
+        accounts=(account,),
+        why="to find an answer",
+        delta=delta,
+        request=asking.request,
+        older_request=_older_request(asking),
+    )
+    charge.stored()  # it is looked up, so nobody forgot to take it
+    return charge.paid_before(_in_other_words(asking))
+
+
 def stored_answer(asking: Asking, account: Account, *, why: str, key: str | None, delta: float | None) -> Paid | None:
     """The stored answer, with a warning if it was charged with another reason; None if there is none."""
-    checked("why", why, WHY_LENGTH)
+    check_reason(why)
     paid = find_answer(asking, account, key=key, delta=delta)
     if paid is not None:
         say_first_reason(account.ledger, paid.receipt, why)
@@ -200,8 +219,8 @@ def rehearse(
         say_first_reason(account.ledger, stored[1], why)
         return stored[1]
     release.preflight()
-    if key is None and release.source:
-        charge.say_paid_before()
+    if release.source:
+        charge.say_paid_before(_in_other_words(release))
     charge.rehearse()
     return None
 
@@ -330,7 +349,7 @@ class Charge:
     ) -> None:
         self._ledger = ledger
         self._terms = terms
-        self._why = checked("why", why, WHY_LENGTH)
+        self._why = check_reason(why)
         self._key = uuid.uuid4().hex if key is None else checked("key", key)
         self._named = key is not None  # False: the key was made up just now, so nobody can have used it
         self._lease = lease
@@ -475,15 +494,24 @@ class Charge:
         journal.require_same(charge, self._terms.digest, self._terms.older)
         return self._ledger.stored_answer(charge) if charge.state == "COMMITTED" else None
 
-    def say_paid_before(self) -> None:
-        """Warn where this very request has its answer under another key; whether its data changed nobody knows here."""
+    def say_paid_before(self, in_other_words: Sequence[str] = ()) -> None:
+        """Warn where this question has its answer under another key; whether its data changed nobody knows here."""
+        told = self.paid_before(in_other_words)
+        if told is not None:
+            warnings.warn(told, stacklevel=5)
+
+    def paid_before(self, in_other_words: Sequence[str] = ()) -> ChargedAgain | None:
+        """The warning that this very request, or one of the same question in other words, has its answer."""
+        terms = self._terms
+        own = [each for each in (terms.digest, terms.older) if each is not None]
+        payers = [line[:3] for line in terms.asked]
+        others = [journal.request_digest(payers, terms.plan, each) for each in in_other_words]
         with self._ledger.store.read() as transaction:
-            digests = [each for each in (self._terms.digest, self._terms.older) if each is not None]
-            rows = [transaction.row("charge_alike", self._ledger.principal, each) for each in digests]
-        row = next((each for each in rows if each is not None), None)
-        if row is not None:
-            text = f"charge {row[0]} paid for the same question of the same source; without a key it is charged anew"
-            warnings.warn(ChargedAgain(text, remedies=[Remedy("reuse_key", key=row[2])]), stacklevel=5)
+            for each in dict.fromkeys((*own, *others)):
+                row = transaction.row("charge_alike", self._ledger.principal, each)
+                if row is not None:
+                    return _charged_again(ChargeRow(*row), is_same_request=each in own)
+        return None
 
     def start(self) -> Charge:
         """RESERVED -> EXECUTING; when this returns, it is durable and data may be opened."""
@@ -603,6 +631,15 @@ class Charge:
 
     def _repr_html_(self) -> str:
         return views.charge_html(self)
+
+
+def _charged_again(earlier: ChargeRow, *, is_same_request: bool) -> ChargedAgain:
+    """The warning about an earlier charge; its key answers the very same request alone."""
+    paid = f"charge {earlier.id} paid for the same question of the same source"
+    if is_same_request:
+        remedies = [Remedy("reuse_key", key=earlier.key)]
+        return ChargedAgain(f"{paid}; under a new key it is charged again", remedies=remedies)
+    return ChargedAgain(f"{paid} in other words, under key {earlier.key!r}; in these words it is charged again")
 
 
 def occupied(ledger: Ledger, charge: ChargeRow) -> Exception:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -33,14 +34,14 @@ def require_no_ledger(place: Place, config: Path | None) -> None:
         return
     known = KnownPlaces(names_of_file(place.path), config).read()
     if known:
-        raise exchanged(place, known, None)
+        raise exchanged(place, known.values(), None)
 
 
 def exchanged(place: Place, known: Iterable[str], present: str | None) -> LedgerIntegrity:
     """Return the error for a place at which this host knows another ledger than the one that is there."""
     found = "there is none" if present is None else f"it holds ledger {present[:8]}"
     remedy = Remedy("start_again", place=str(place)) if present is None else Remedy("accept_first_use")
-    names = ", ".join(sorted(each[:8] for each in known))
+    names = ", ".join(sorted({each[:8] for each in known}))
     return LedgerIntegrity(
         f"this host knows ledger {names} at {place}, and now {found}. What was spent before would be forgotten. "
         "Nothing was written. Restore the ledger",
@@ -54,8 +55,8 @@ class KnownPlaces:
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
-    >>> KnownPlaces(["file /data/budget.db"], folder).write("0" * 32)
-    >>> KnownPlaces(["file /data/budget.db"], folder).read() == {"0" * 32}
+    >>> made = KnownPlaces(["file /data/budget.db"], folder).write("0" * 32)
+    >>> KnownPlaces(["file /data/budget.db"], folder).read() == made
     True
     """
 
@@ -63,27 +64,42 @@ class KnownPlaces:
         folder = (directory or config_directory()) / "places"
         self._paths = {name: folder / digest(name) for name in dict.fromkeys(names)}
 
-    def read(self) -> set[str]:
-        """Return the identifiers of the ledgers that were used under any of the names."""
-        known = set()
-        for path in self._paths.values():
+    def read(self) -> dict[str, str]:
+        """Return the identifier of the ledger that was used under each name that has one."""
+        known = {}
+        for name, path in self._paths.items():
             with contextlib.suppress(OSError):  # without a record the first write makes one, or fails
-                known.add(_identifier(path))
+                known[name] = _identifier(path)
         return known
 
-    def write(self, ledger_id: str) -> None:
-        """Remember the ledger under every name of the place."""
+    def is_complete(self, known: Mapping[str, str]) -> bool:
+        """True if every name has a record."""
+        return known.keys() == self._paths.keys()
+
+    def write(self, ledger_id: str) -> dict[str, str]:
+        """Remember the ledger under every name of the place, and return the records."""
         for name, path in self._paths.items():
             try:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                descriptor = own_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                _replace(path, f"{ledger_id} {name}\n".encode(errors="backslashreplace"))
             except OSError as error:
                 raise Unavailable(
                     f"{path} cannot be written ({error.strerror}). Nothing was written to the ledger. "
                     "Set TALLYSTICK_CONFIG_DIR to a directory that you can write and that is kept"
                 ) from None
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(f"{ledger_id} {name}\n".encode(errors="backslashreplace"))
+        return dict.fromkeys(self._paths, ledger_id)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file as a whole: on a full disk the old one stays."""
+    descriptor, written = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(written, path)
+    except BaseException:
+        os.unlink(written)
+        raise
 
 
 def _identifier(path: Path) -> str:

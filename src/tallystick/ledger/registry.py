@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger import journal
 from tallystick.ledger.budget import Budget
-from tallystick.ledger.chain import PLAN_LENGTH, WHY_LENGTH, checked, digest
+from tallystick.ledger.chain import PLAN_LENGTH, check_reason, checked, digest
 from tallystick.ledger.filters import Amount
 from tallystick.ledger.journal import default_least
 
@@ -53,6 +53,7 @@ class Registered:
     fixed: Mapping[str, str | None]  # whom it protects
     source: str = ""  # the digest of its newest place
     marks: frozenset[str] = frozenset()  # facts that every name of the same data shares
+    seq: int = 0  # the entry of its newest registration
 
     @property
     def note(self) -> str:
@@ -192,6 +193,7 @@ def registered(ledger: Ledger) -> dict[str, Registered]:
             fixed=bodies[newest.seq]["fixed"],
             source=places[-1] if places else "",
             marks=frozenset(mark for row in mine for mark in bodies[row.seq].get("marks", [])),
+            seq=newest.seq,
         )
     return datasets
 
@@ -210,7 +212,7 @@ def _closed(transaction: Transaction, account: Account) -> list[list[int]]:
 def clear(account: Account, *, why: str) -> list[int]:
     """Open the sources of an account's population again; returns the failed charges that had closed them."""
     ledger = account.ledger
-    checked("why", why, WHY_LENGTH)
+    check_reason(why)
     ledger.recover()
     with ledger.store.write("clear") as transaction:
         rows = _closed(transaction, account)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tallystick.accounting import check
 from tallystick.accounting.losses import no_loss
 from tallystick.errors import IdempotencyConflict, InvalidInput, Refused
-from tallystick.ledger.chain import NAME_LENGTH, WHY_LENGTH, checked
+from tallystick.ledger.chain import NAME_LENGTH, check_reason, checked
 from tallystick.ledger.pay import LEASE, find_answer, pay, settle
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class AnswerStream:
     ) -> None:
         self.account = account
         self.key = checked_key(key)
-        self.why = checked("why", why, WHY_LENGTH)
+        self.why = check_reason(why)
         self.items = check.count("items", items, least=1)
         self.block = check.count("block", block, least=1)
         self.whole = whole

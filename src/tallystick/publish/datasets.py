@@ -47,6 +47,14 @@ class Dataset:
     least_price: Amount | None = field(default=None, compare=False)
     identity: Identity | None = field(default=None, compare=False)
     """Which data these are, where they were opened to register them."""
+    first_version: str | None = field(default=None, compare=False)
+    """The version of the data when they were registered first."""
+
+    @property
+    def later_version(self) -> str | None:
+        """The version of the data, if they were registered first with another one or with none."""
+        version = self.asking.get("version")
+        return None if version == self.first_version else version
 
     def opened(self, account: Account | None = None) -> Table:
         """The table as a question can be asked of it; its file is not opened."""
@@ -91,8 +99,17 @@ def known(book: Ledger) -> dict[str, Dataset]:
     datasets = {}
     for name, row in book.datasets().items():
         if is_own_note(row.note):
-            datasets[name] = read_note(name, row.account, row.note, row.least_price)
+            dataset = read_note(name, row.account, row.note, row.least_price)
+            datasets[name] = replace(dataset, first_version=_version(row.notes[0]))
     return datasets
+
+
+def _version(note: str) -> str | None:
+    """The version that a note declares; None if it declares none or is in the words of a program."""
+    if not is_own_note(note):
+        return None
+    version = json.loads(note).get("asking", {}).get("version")
+    return None if version is None else str(version)
 
 
 def is_own_note(note: str) -> bool:
@@ -174,6 +191,26 @@ def updated(dataset: Dataset, book: Ledger) -> Dataset:
     if changed and reason and "bounds_from" not in dataset.about and CHANGED not in reason:
         about["bounds_from"] = f"{reason} {CHANGED}"  # a reason for others than those that hold now
     return replace(dataset, table=new, about=about, asking=asking)
+
+
+def changes(before: Dataset, after: Dataset) -> dict[str, tuple[Any, Any]]:
+    """What a registration says otherwise than the one before, by name; None is what one of them does not say."""
+    old, new = _said(before), _said(after)
+    names = dict.fromkeys((*old, *new))
+    return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}
+
+
+def _said(dataset: Dataset) -> dict[str, Any]:
+    """What a registration says, each under a name of its own."""
+    table = dataset.table
+    said: dict[str, Any] = {"source": table["source"]["place"], "table": table["name"]}
+    said |= {cap: table[cap] for cap in ("max_groups", "max_rows") if table[cap] is not None}
+    said |= {f"type of {column}": kind for column, kind in table["columns"]}
+    said |= {f"bounds of {column}": f"{low:g} to {high:g}" for column, low, high in table["bounds"]}
+    said |= dict(dataset.asking) | dict(dataset.about)
+    if dataset.least_price is not None:
+        said["least_price"] = str(dataset.least_price)
+    return said
 
 
 def _nothing_to_update(name: str, known: Iterable[str]) -> InvalidInput:

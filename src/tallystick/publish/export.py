@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from tallystick import strict_json
 from tallystick.errors import InvalidInput, Unavailable
 from tallystick.printing import json_text
-from tallystick.publish.datasets import known
 from tallystick.publish.request import LONGEST
 from tallystick.regular_file import read_bytes
+from tallystick.tables.identity import FILE
 from tallystick.tables.output import Columns, beside
 from tallystick.tables.sources import same_file
 
@@ -34,6 +34,8 @@ MODELS = (".json",)
 TABLES = (".csv", ".json", ".parquet", ".arrow")
 CARDS = (".html", ".htm", ".json")
 ARROW = (".parquet", ".arrow")
+BESIDE_LEDGER = ("", "-wal", "-shm", ".gate", ".sync", ".failures")
+"""Endings of the files of a ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +99,28 @@ def _check_target(argument: str, path: Path, endings: tuple[str, ...]) -> None:
         raise Unavailable(f"{path.name} needs pyarrow: pip install pyarrow; without it works .csv or .json")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise InvalidInput(argument, str(path), "a file in a folder that exists")
+    if path.is_symlink() and not path.exists():
+        raise InvalidInput(argument, str(path), "a name that is not a link to a missing file")
+    if path.exists() and not path.is_file():
+        raise InvalidInput(argument, str(path), "a regular file, or a new one")
     if path.exists() and not os.access(path, os.W_OK):
         raise InvalidInput(argument, str(path), "a file that may be written")
 
 
 def in_use(book: Ledger) -> list[str]:
-    """Return the file of the ledger and those of every registered data set: nothing may be written there."""
+    """Return the files of the ledger and of every registered data set: nothing may be written there."""
     place = book.store.place.path
-    own = [] if place is None else [str(place)]
-    return [*own, *(str(each.table["source"]["place"]) for each in known(book).values())]
+    used = [] if place is None else [f"{place}{ending}" for ending in BESIDE_LEDGER]
+    for dataset in book.datasets().values():
+        used += [file for _, file, _ in dataset.tables()]
+        used += [mark.removeprefix(FILE) for mark in dataset.marks if mark.startswith(FILE)]
+    return used
+
+
+def check_unused(argument: str, path: Path, book: Ledger) -> None:
+    """Refuse to write to a file of the ledger or of a registered data set."""
+    if any(same_file(path, each) for each in in_use(book)):
+        raise InvalidInput(argument, str(path), "another name: the ledger or a data set is in this file")
 
 
 @dataclass(frozen=True)

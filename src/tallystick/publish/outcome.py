@@ -30,6 +30,8 @@ class Offer(Plain):
     """The refusal of the data as error data: closed after a failure, or below their least price."""
     again: int | None = None
     """The charge that has the answer already, so that nothing would be charged; None if there is none."""
+    paid_before: Mapping[str, Any] | None = None
+    """The warning that the record has the answer under another key, as data; paying would charge for it again."""
     hash: str = ""
     error: Mapping[str, float] = field(default_factory=dict)
     """The 95 % error by measure, in a group of ``group_size`` rows."""

@@ -90,7 +90,7 @@ def rehearse(request: Request, book: Ledger, principal: str | None = None) -> Ou
     earlier = work.rehearse()
     if earlier is None:
         return Outcome(work.key, offer=work.offer(), dry_run=True)
-    return Outcome(work.key, paid=work.payment(earlier, fresh=False), dry_run=True)
+    return _told(request, work, Outcome(work.key, paid=work.payment(earlier, fresh=False), dry_run=True))
 
 
 def run(
@@ -116,7 +116,17 @@ def answer(
     progress: Callable[[str], None] | None = None,
 ) -> Answer:
     """Return the outcome of ``run`` with the object that Python hands out, and its card."""
-    return _work(request, book, principal).answer(progress)
+    work = _work(request, book, principal)
+    made = work.answer(progress)
+    _told(request, work, made.outcome)
+    return made
+
+
+def _told(request: Request, work: Work, outcome: Outcome) -> Outcome:
+    """Return the outcome; warn if nobody named its key and its data changed after the charge that has its answer."""
+    if request.key is None and outcome.paid is not None and outcome.paid.again:
+        work.say_changed(outcome.paid)
+    return outcome
 
 
 def _work(request: Request, book: Ledger, principal: str | None) -> Work:

@@ -25,11 +25,11 @@ from tallystick.errors import BudgetExceeded, InvalidInput
 from tallystick.learn.records import Given
 from tallystick.ledger.chain import SourceId, digest
 from tallystick.ledger.denial import with_epsilon
-from tallystick.ledger.pay import Paid, find_answer, pay, rehearse, stored_answer
+from tallystick.ledger.pay import Paid, find_answer, paid_before, pay, rehearse, stored_answer
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.publish.models import Regression, bounded
 from tallystick.publish.outcome import Answer
-from tallystick.publish.work import Progress, Work
+from tallystick.publish.work import Progress, Work, default_key
 from tallystick.tables import run
 from tallystick.tables.expressions import Expression, col, when
 from tallystick.tables.measures import sum as total
@@ -152,7 +152,8 @@ def logistic_regression(
     if kind not in typed or target in features:
         raise InvalidInput("target", target, f"a column of labels, text or whole numbers ({target} is {kind})")
     listed = tuple(labels)
-    if not 2 <= len(set(listed)) == len(listed) <= MOST_CLASSES or any(type(x) is not typed[kind] for x in listed):
+    is_typed = all(type(label) is typed[kind] for label in listed)
+    if not is_typed or not 2 <= len(set(listed)) == len(listed) <= MOST_CLASSES:
         raise InvalidInput("labels", list(listed), f"2 to {MOST_CLASSES} different labels of type {kind}")
     classification = Classification(table, target, tuple(features), pairs, listed, epsilon, delta, solver)
     classification.model()._recipe().ready(len(features) + 1)  # what public numbers cannot do is refused now
@@ -193,7 +194,7 @@ class RowsWork(Work):
         """Return the fit that a request asks for. Without a key, the fit and its data are the key."""
         model, plan = asked.model(), asked.plan().with_account(account)
         recipe = model._recipe()
-        key = request.key or f"fit-{digest(f'{fit_hash(plan, recipe)} {dataset.name}')[:24]}"
+        key = request.key or default_key("fit", fit_hash(plan, recipe), dataset)
         loss = model._loss(recipe)
         return cls(account, dataset, request.why or "", key, plan, asked, recipe, loss, request.cost.pure)
 
@@ -235,9 +236,11 @@ class RowsWork(Work):
     def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
         """Return the charge that has the answer, if there is one."""
         paid = find_answer(self, self.account, key=self.key, delta=self.charged_delta)
-        if paid is None:
-            self._require_stated()
-        return {"hash": self.hash, "again": None if paid is None else paid.receipt.charge}
+        if paid is not None:
+            return {"hash": self.hash, "again": paid.receipt.charge}
+        self._require_stated()
+        before = paid_before(self, self.account, delta=self.charged_delta)
+        return {"hash": self.hash, "paid_before": None if before is None else before.to_data()}
 
     def _require_stated(self) -> None:
         """Refuse a new fit at an epsilon without a delta, unless the caller said that pure epsilon is meant."""

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.printing import percent, percent_up, visible
 from tallystick.publish.datasets import find, register
 from tallystick.tables.answers import TreeQuantile
+from tallystick.tables.denial import for_suggestion
 from tallystick.tables.each_unit import GROUPS, MOST_ROWS
 from tallystick.tables.fixed_point import LARGEST_BOUND, bounds
 from tallystick.tables.measures import histogram, quantile
@@ -75,6 +76,11 @@ class Cap:
         """How many times as much as is needed it may be, for all that the noise tells."""
         return self.value / self.lower
 
+    @property
+    def times_too_narrow(self) -> float:
+        """One: how many units may have more is told by their share."""
+        return 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:
@@ -91,6 +97,8 @@ class Bound:
     """Which share of the values may lie beyond an end, for all that the noise tells."""
     times_too_wide: float
     """How many times as wide as is needed they may be, for all that the noise tells."""
+    times_too_narrow: float
+    """How many times as far the values may reach, with as many times as many beyond, for all that the noise tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +121,8 @@ class Suggestion:
         share, times = SAYS_NOTHING
         return (
             f"{', '.join(names)}: for all that the noise tells, {percent(share)} or more may be beyond, or a range "
-            f"{times:g} times as narrow would do, so this says next to nothing. What helps: {WAYS_OUT}"
+            f"{times:g} times as narrow would do, or values reach {times:g} times as far, so this says next to "
+            f"nothing. What helps: {WAYS_OUT}"
         )
 
     def applied(self, table: Table, *, anyway: bool = False) -> Table:
@@ -154,6 +163,7 @@ class Suggestion:
                     "value": [b.lower, b.upper], "lower_quantile": list(b.lower_quantile),
                     "upper_quantile": list(b.upper_quantile), "reaches_range": b.reaches,
                     "may_be_beyond": b.may_be_beyond, "times_too_wide": b.times_too_wide,
+                    "times_too_narrow": b.times_too_narrow,
                 }
                 for b in self.bounds
             },
@@ -185,7 +195,10 @@ class Asked:
         progress: Callable[[str], None] | None = None,
     ) -> Suggestion:
         """Charge, read, add noise, record; the same key again gives the same suggestion and charges nothing."""
-        return self.read(self.plan.release(why=why, key=key, dataset=dataset, progress=progress))
+        try:
+            return self.read(self.plan.release(why=why, key=key, dataset=dataset, progress=progress))
+        except BudgetExceeded as problem:
+            raise for_suggestion(problem) from None
 
     def read(self, release: Release) -> Suggestion:
         """What follows from the released numbers: post-processing, which costs nothing."""
@@ -282,7 +295,9 @@ def _bound(release: Release, i: int, column: str, declared: tuple[float, float],
     assert isinstance(answer, TreeQuantile)  # of one tree with the lower end, and as far off
     sure = max(high[1] - low[2], (declared[1] - declared[0]) / 100.0)  # as near as ``friendly`` comes to one value
     share = min(1.0, beyond + answer.share_margin())
-    return Bound(column, lower, upper, low, high, reaches, share, (upper - lower) / sure)
+    wide = upper - lower
+    narrow = min((high[2] - low[1]) / wide, share / beyond)  # a far end with hardly anybody beyond is no harm
+    return Bound(column, lower, upper, low, high, reaches, share, wide / sure, narrow)
 
 
 def _quantile(release: Release, name: str) -> tuple[float, float, float]:
@@ -337,7 +352,8 @@ def _told_shares(cap: Cap) -> list[tuple[int, float]]:
 
 
 def _open(found: Cap | Bound, limits: Openness) -> bool:
-    return found.may_be_beyond >= limits.share or found.times_too_wide >= limits.times
+    times = max(found.times_too_wide, found.times_too_narrow)
+    return found.may_be_beyond >= limits.share or times >= limits.times
 
 
 def _unsure(found: Cap | Bound, more: str, it: str) -> list[str]:
@@ -349,7 +365,17 @@ def _unsure(found: Cap | Bound, more: str, it: str) -> list[str]:
         hidden.append(f"up to {percent_up(found.may_be_beyond, 2)} {more}")
     if found.times_too_wide >= UNSURE.times:
         hidden.append(f"{it} {found.times_too_wide:.2g} times as narrow would do")
+    if isinstance(found, Bound):
+        hidden += _far(found)
     return [" " * 20 + f"unsure: the noise may hide that {', or that '.join(hidden)}. What helps: {WAYS_OUT}"]
+
+
+def _far(bound: Bound) -> list[str]:
+    """How far out the noise leaves the ends, where that is much."""
+    if bound.times_too_narrow < UNSURE.times:
+        return []
+    low, high = bound.lower_quantile[1], bound.upper_quantile[2]
+    return [f"values from {low:.4g} to {high:.4g} are usual, with {percent_up(bound.may_be_beyond, 2)} beyond an end"]
 
 
 def apply(found: Suggestion, name: str, book: Ledger, *, anyway: bool = False) -> bool:

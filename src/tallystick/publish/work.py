@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.accounting.adjacency import Protects
 from tallystick.cards import card
-from tallystick.errors import BudgetExceeded, NotComputable, Refused
+from tallystick.errors import BudgetExceeded, DataChanged, NotComputable, Refused, Remedy
 from tallystick.ledger.chain import digest
 from tallystick.ledger.pay import charged_delta
 from tallystick.printing import given, up
@@ -95,11 +97,16 @@ class Work:
         """Return what the offer says besides; raise if a new plan does not say which epsilon it means."""
         plan, size, facts = self.plan, sizes[0] if sizes else USUAL_SIZE, self.plan.facts()
         earlier = self._earlier()
+        before = None
         if earlier is None:
             require_stated(plan, self.account)
+            before = run.asked_before(
+                plan, self.account, dataset=self.dataset.name, names=self.names, forms=self.forms()
+            )
         by_size = plan.error_by_size(sizes or GROUP_SIZES)
         return {
             "again": None if earlier is None else earlier.charge,
+            "paid_before": None if before is None else before.to_data(),
             "hash": plan.hash,
             "error": plan.error(group_size=size),
             "group_size": size,
@@ -109,6 +116,12 @@ class Work:
             "warnings": tuple(facts["warnings"]),
             "explained": plan.explain(),
         }
+
+    def forms(self) -> run.Forms:
+        """Return the question as a statement in SQL would ask it, whose answer may be in the record."""
+        from tallystick.tables.sql.one_form import one_form  # sqlglot loads slowly
+
+        return ((one_form(self.plan, self.plan.query).plan, NO_NAMES),)
 
     def _earlier(self) -> Receipt | None:
         if self.key is None:
@@ -152,15 +165,17 @@ class Work:
         """Return the receipt if the key has its answer; else raise what ``answer`` would before it charges."""
         with self.asking():
             return run.rehearsed(
-                self.plan, self.account, why=self.why, key=self.key, dataset=self.dataset.name, names=self.names
-            )
+                self.plan, self.account, why=self.why, key=self.key, dataset=self.dataset.name, names=self.names,
+                forms=self.forms(),
+            )  # fmt: skip
 
     def release(self, progress: Progress) -> Release:
         """Pay for the plan, compute it and record it; the same key again charges nothing."""
         with self.asking():
             return run.release(
-                self.plan, self.account, why=self.why, key=self.key, progress=progress, dataset=self.dataset.name
-            )
+                self.plan, self.account, why=self.why, key=self.key, progress=progress, dataset=self.dataset.name,
+                forms=self.forms(),
+            )  # fmt: skip
 
     def answer(self, progress: Progress) -> Answer:
         """Return the released table."""
@@ -169,7 +184,7 @@ class Work:
 
     def tabled(self, made: Release, **found: Any) -> Outcome:
         """Return a released table as an outcome."""
-        said = {"holds": made.holds, "left_out": made.left_out, "wide": made.wide}
+        said = {"holds": made.holds, "left_out": made.left_out, "noisy": made.noisy, "wide": made.wide}
         removed = [each.to_data() for each in made.removed()]
         facts = {"plan_hash": self.plan.hash, **said, "widths": made.widths(), "removed": removed}
         notes = tuple(filter(None, said.values()))
@@ -186,6 +201,28 @@ class Work:
         price, left = self.account.paid(receipt), self.account.remaining.text(upward=False)
         return Payment(receipt.charge, not fresh, str(price), self._alone(price), left, self.account.name, receipt.head)
 
+    def say_changed(self, payment: Payment) -> None:
+        """Warn if a stored answer is older than the registration or the file of its data."""
+        row = self.account.ledger.charge_row(payment.charge)[1]
+        changed = self._changed(payment.charge, row["at"])
+        if changed is None:
+            return
+        day = datetime.datetime.fromtimestamp(row["at"] / 1000, datetime.UTC).date()
+        text = f"this is the answer of charge {payment.charge} from {day}; {changed} since"
+        remedies = [Remedy("set_argument", argument="key", value="NEW")]
+        warnings.warn(DataChanged(text, remedies=remedies), stacklevel=4)
+
+    def _changed(self, charge: int, at: int) -> str | None:
+        """Return what changed after a charge, in words; None if nothing is known to have changed."""
+        registered = self.account.ledger.datasets()[self.dataset.name]
+        if registered.seq > charge:
+            return f"the registration of {self.dataset.name} was updated"
+        for path in self.plan.query.table.source.paths:
+            with suppress(OSError):
+                if Path(path).stat().st_mtime_ns > at * 1_000_000:
+                    return f"the file of {self.dataset.name} was written"
+        return None
+
     def outcome(self, receipt: Receipt | None, *, fresh: bool, **found: Any) -> Outcome:
         """Return the outcome with its payment, receipt and key."""
         assert receipt is not None  # an account has paid
@@ -200,7 +237,17 @@ def _texts(errors: Mapping[Any, float]) -> dict[str, float]:
 
 def plan_key(plan: Plan, dataset: Dataset) -> str:
     """Return the key of a plan and its data, so that running a plan twice by mistake charges once."""
-    return f"plan-{digest(f'{plan.hash} {dataset.name}')[:24]}"
+    return default_key("plan", plan.hash, dataset)
+
+
+def default_key(kind: str, asked: str, dataset: Dataset) -> str:
+    """Return the key of a request that names none: what is asked, of which data, and of which version of them.
+
+    The first version of the data is not named: keys in a ledger from before versions counted here stay the same.
+    """
+    version = dataset.later_version
+    data = dataset.name if version is None else repr((dataset.name, version))
+    return f"{kind}-{digest(f'{asked} {data}')[:24]}"
 
 
 def released_table(made: Release | Answered) -> Released:

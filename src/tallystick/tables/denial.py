@@ -45,6 +45,12 @@ def for_model(problem: BudgetExceeded) -> BudgetExceeded:
     return problem.with_remedies(remedies)
 
 
+def for_suggestion(problem: BudgetExceeded) -> BudgetExceeded:
+    """The denial of a suggestion: its measures are made of what was asked for, and nobody can leave some out."""
+    kept = [remedy for remedy in problem.remedies if remedy.kind not in ("keep_measures", "lower_max_groups")]
+    return problem.with_remedies(kept)
+
+
 def _offers(plan: Plan, problem: BudgetExceeded, account: Account) -> Iterator[Remedy]:
     left, asked = problem.left, problem.asked
     if left is None or asked is None:

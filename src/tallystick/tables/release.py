@@ -16,6 +16,7 @@ from tallystick import __version__
 from tallystick.drawing import bars
 from tallystick.errors import LedgerIntegrity
 from tallystick.printing import escaped, html_text, json_text, plain, visible
+from tallystick.tables.aggregates import Mean
 from tallystick.tables.answers import answers_of
 from tallystick.tables.consistent import Consistent, consistent
 from tallystick.tables.estimates import Estimate, Noisy
@@ -26,7 +27,7 @@ from tallystick.tables.reporting.columns import described, measured
 from tallystick.tables.reporting.limits import limit_lines
 from tallystick.tables.reporting.line import CELLS, Line
 from tallystick.tables.reporting.report import Report
-from tallystick.tables.reporting.words import interval_meaning
+from tallystick.tables.reporting.words import interval_meaning, noisy_means
 
 if TYPE_CHECKING:
     from tallystick.inference.released import Answer
@@ -220,6 +221,12 @@ class Release(Columns):
         return Report(self.plan).left_out(self.removed())
 
     @property
+    def noisy(self) -> str:
+        """Which means are too noisy to use, in a sentence to print beside the table; empty if none is."""
+        means = {name: each.limits for name, each in self.plan.query.fields.items() if isinstance(each, Mean)}
+        return noisy_means(self.data, means, self.groups)
+
+    @property
     def wide(self) -> str:
         """How wide the intervals came out, in a sentence; of at most eight columns, since each bin is one."""
         shown, all_of_them = list(self.widths().items())[:8], len(self.widths())
@@ -229,14 +236,15 @@ class Release(Columns):
 
     def __str__(self) -> str:
         """The table for a terminal: values with their intervals, at most 40 groups."""
-        return "\n".join([*self.lines(), self.holds, *filter(None, [self.left_out])])
+        return "\n".join([*self.lines(), self.holds, *filter(None, [self.left_out, self.noisy])])
 
     def __repr__(self) -> str:
         columns = visible(", ".join(self.columns))
         return f"<Release of plan {self.plan.hash[:12]}: {len(self)} groups, columns {columns}>"
 
     def _repr_html_(self) -> str:
-        told = "".join(f"<p><small>{html_text(line)}</small></p>" for line in (self.holds, self.left_out) if line)
+        lines = filter(None, (self.holds, self.left_out, self.noisy))
+        told = "".join(f"<p><small>{html_text(line)}</small></p>" for line in lines)
         charts = "".join(f"<div style='max-width:640px'>{bars(each)}</div>" for each in self.bars(fields=2))
         return f"{self.html()}{charts}{told}<small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tallystick.errors import BudgetExceeded, InvalidInput, Refused, TallystickError, Unavailable
+from tallystick.errors import BudgetExceeded, ChargedAgain, InvalidInput, Refused, TallystickError, Unavailable
 from tallystick.ledger.chain import SourceId
-from tallystick.ledger.pay import charged_delta, find_answer, pay, rehearse, stored_answer
+from tallystick.ledger.pay import charged_delta, find_answer, paid_before, pay, rehearse, stored_answer
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.denial import with_plans
 from tallystick.tables.dialects import SATURATED_TOTAL
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from tallystick.tables.table import Plan, Query, Table
 
 Progress = Callable[[str], None] | None
+Forms = Sequence[tuple["Plan", Names]]
+"""Other plans of the same question, with the names that a statement gives to their columns."""
 CELLS, TOTALS, REMOVED = "cells", "totals", "caps and bounds"
 
 ROWS_PER_SHARE = 3_000_000
@@ -104,6 +106,11 @@ class PlanRun:
         """The request as earlier versions recorded it."""
         return self.asked.older_request
 
+    @property
+    def in_other_words(self) -> tuple[str, ...]:
+        """The requests that ask the same question in another form."""
+        return self.asked.in_other_words
+
     def preflight(self) -> None:
         """The source is there and would run the plan."""
         preflight(self.asked.plan, self.reader)
@@ -130,15 +137,18 @@ class Asked:
     names: tuple[str, ...]
     called: Names = NO_NAMES
     """The names that a statement in SQL gives to columns of the plan."""
+    forms: Forms = ()
 
     @classmethod
-    def of(cls, plan: Plan, account: Account, dataset: str | None, called: Names = NO_NAMES) -> Asked:
+    def of(
+        cls, plan: Plan, account: Account, dataset: str | None, called: Names = NO_NAMES, forms: Forms = ()
+    ) -> Asked:
         """The names of the tables that take part, the first one's first."""
         source = plan.query.table.source
         names = [identity(source, leaf.name) for leaf in plan.query.table.leaves()]
         if source.unnamed:  # a table in memory is named by who pays for it
             names = [f"{name} of {account.name}" for name in names]
-        return cls(plan, account, dataset, tuple(names), called)
+        return cls(plan, account, dataset, tuple(names), called, forms)
 
     @property
     def privacy(self) -> PrivacyLoss:
@@ -155,6 +165,12 @@ class Asked:
         """The request without the names of the columns, as earlier versions recorded it."""
         has_names = bool(self.called.called) and not self.called.is_shared
         return self._request(None) if has_names else ""
+
+    @property
+    def in_other_words(self) -> tuple[str, ...]:
+        """The requests that ask the same question in another form or under other names."""
+        forms = [replace(self, plan=plan, called=called) for plan, called in self.forms]
+        return tuple(text for form in forms for text in (form.request, form._request(None)))
 
     def _request(self, called: Mapping[str, str] | None) -> str:
         first, *others = self.names
@@ -199,10 +215,11 @@ def release(
     progress: Progress,
     dataset: str | None,
     names: Names = NO_NAMES,
+    forms: Forms = (),
 ) -> Release:
     """Pay for a plan and run it; see ``Plan.release``."""
     delta = charged_delta(account, plan.delta)
-    asked = Asked.of(plan, account, dataset, names)
+    asked = Asked.of(plan, account, dataset, names, forms)
     try:
         paid = stored_answer(asked, account, why=why, key=key, delta=delta)
         if paid is None:
@@ -217,11 +234,18 @@ def release(
 
 
 def rehearsed(
-    plan: Plan, account: Account, *, why: str, key: str | None, dataset: str | None, names: Names = NO_NAMES
+    plan: Plan,
+    account: Account,
+    *,
+    why: str,
+    key: str | None,
+    dataset: str | None,
+    names: Names = NO_NAMES,
+    forms: Forms = (),
 ) -> Receipt | None:
     """Raise what ``release`` would before it charges; the receipt where the key has its answer. No row is read."""
     delta = charged_delta(account, plan.delta)
-    asked = Asked.of(plan, account, dataset, names)
+    asked = Asked.of(plan, account, dataset, names, forms)
     try:
         paid = stored_answer(asked, account, why=why, key=key, delta=delta)
         if paid is not None:
@@ -244,6 +268,17 @@ def answered_before(
     except TallystickError:  # asking would raise it; a price is shown all the same
         return None
     return None if paid is None else paid.receipt
+
+
+def asked_before(
+    plan: Plan, account: Account, *, dataset: str | None, names: Names = NO_NAMES, forms: Forms = ()
+) -> ChargedAgain | None:
+    """The warning that a fresh charge for this plan would meet; None if nobody has paid for it."""
+    asked = Asked.of(plan, account, dataset, names, forms)
+    try:
+        return paid_before(asked, account, delta=charged_delta(account, plan.delta))
+    except TallystickError:  # asking would raise it; a price is shown all the same
+        return None
 
 
 def check_allowed(plan: Plan, account: Account, dataset: str | None, known: list[Recognised]) -> None:

@@ -113,7 +113,7 @@ def test_answers_of_a_registered_file_are_not_randomized_without_a_charge(run, t
         outcome = run("respond", "--file", name, "--choices", "who,0,1", "--epsilon", "40")
         assert outcome.code == 4
         assert "registered dataset 'm'" in outcome.errors
-        assert "tallystick query" in outcome.errors
+        assert "Use a query" in outcome.errors
         assert outcome.out == ""
 
 

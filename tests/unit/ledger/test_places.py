@@ -78,6 +78,26 @@ def test_a_link_to_another_ledger_in_place_of_the_file_is_noticed(file, tmp_path
         spent(file, config)
 
 
+def test_a_link_is_remembered_although_the_file_was_used_before(file, tmp_path, config):
+    first, _ = spent(file, config)
+    link = tmp_path / "link.db"
+    link.symlink_to(file)
+    assert spent(link, config) == (first, 2)
+    link.unlink()
+    with pytest.raises(LedgerIntegrity, match="there is none"):
+        Ledger(link, config=config)
+
+
+def test_a_record_of_a_place_is_written_as_a_whole(file, config, monkeypatch):
+    spent(file, config)
+    before = {path: path.read_bytes() for path in (config / "places").iterdir()}
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    remove(file)
+    with pytest.raises(Unavailable, match="No space left"):
+        spent(file, config, first_use="again")
+    assert {path: path.read_bytes() for path in (config / "places").iterdir()} == before
+
+
 def test_a_ledger_may_move_and_come_back(file, tmp_path, config):
     first, _ = spent(file, config)
     moved = tmp_path / "archive.db"

@@ -14,11 +14,11 @@ import pytest
 
 import tallystick as ts
 from tallystick.cli import main
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.ledger import Account, Ledger
 from tallystick.mechanisms.exact.randomness import SeededSource
 from tallystick.publish.datasets import find
-from tallystick.publish.suggest import CANDIDATES, friendly
+from tallystick.publish.suggest import CANDIDATES, friendly, lines
 from tallystick.tables import run
 from tallystick.tables.release import Release
 
@@ -265,3 +265,29 @@ def test_a_reason_does_not_outlive_the_bounds_it_speaks_of(tmp_path: Path) -> No
         assert main([*add, "--update"]) == 0
     with ts.Ledger(ledger) as book:
         assert find("visits", book).about["bounds_from"].count("changed since") == 1
+
+
+@pytest.mark.parametrize(("rho", "is_applied"), [(0.02, True), (0.004, False)])
+def test_an_end_that_may_lie_far_out_is_unsure(rho: float, is_applied: bool) -> None:
+    visits = ts.Private(made_up()).table(unit="who")
+    asked = ts.suggest_caps(visits, by=["ward"], ranges={"cost": (0, 100_000)}, rho=rho)
+    exact = run.integers(asked.plan)
+    for seed in range(10):
+        found = drawn(asked, exact, seed)
+        (bound,) = found.bounds
+        assert bound.upper_quantile[2] > 10 * bound.upper  # the noise hides where the last hundredth ends
+        assert bound.may_be_beyond < 0.2
+        (said,) = [line for line in lines(found) if "unsure" in line and "values from" in line]
+        assert "to 1e+05 are usual, with" in said
+        assert ("bounds of cost" not in found.says_nothing) is is_applied
+
+
+def test_a_denied_suggestion_is_not_told_to_drop_measures(run: Any, here: Path, account: Account) -> None:
+    denied = run(*SUGGEST[:-2], "--rho", "5", *WHY)
+    assert denied.code == 3
+    assert "fits: --rho " in denied.out + denied.errors
+    assert "drop" not in denied.out + denied.errors
+    asked = ts.suggest_caps(ts.Private(made_up(), account=account).table(unit="who"), ranges={"cost": (0, 9)}, rho=1.5)
+    with pytest.raises(BudgetExceeded) as caught:
+        asked.release(why="x")
+    assert {remedy.kind for remedy in caught.value.remedies} == {"lower_price", "raise_limit"}

@@ -35,10 +35,11 @@ def test_the_second_time_says_which_key_gives_the_stored_answer_and_it_does(acco
         warnings.simplefilter("error")
         first = plan.release(why="x")
         counts(account, rho=0.2).release(why="x")  # another price is another question
-        plan.release(why="x", key="on purpose")
     with pytest.warns(ChargedAgain) as told:
         plan.release(why="x")
-    (said,) = {str(each.message) for each in told}
+    with pytest.warns(ChargedAgain) as named:
+        plan.release(why="x", key="m8")  # a new key is a new charge, too
+    (said,) = {str(each.message) for each in (*told, *named)}
     assert first.receipt is not None
     assert said.startswith(f"charge {first.receipt.charge} paid for the same question")
     key = said.split("key='")[1].split("'")[0]
@@ -55,8 +56,12 @@ def test_a_filter_that_makes_it_an_error_keeps_the_price(account: Account) -> No
         warnings.simplefilter("error", ChargedAgain)
         with pytest.raises(ChargedAgain):
             plan.release(why="x")
+        with pytest.raises(ChargedAgain):
+            plan.release(why="x", key="new")
     assert account.used == spent
-    assert counts(account).release(why="x", key="new").fresh
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ChargedAgain)
+        assert counts(account).release(why="x", key="new").fresh
 
 
 def test_a_loop_is_told_once(account: Account) -> None:
@@ -93,9 +98,59 @@ def test_the_shell_says_it_in_its_own_words(tmp_path: Path, monkeypatch: pytest.
     key = first.document["found"]["key"]
     for more in (["--dry-run"], []):
         assert f"--key {key} gives that answer for nothing" in run(*ask, *more).errors
-    assert "note:" not in run(*ask, "--key", "mine").errors
+    assert f"--key {key} gives that answer for nothing" in run(*ask, "--key", "mine").errors
     again = run(*ask, "--key", key, "--json")
     assert (again.document["found"]["again"], again.document["found"]["rows"]) == (
         True,
         first.document["found"]["rows"],
     )
+
+
+def registered(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TALLYSTICK_LEDGER", raising=False)
+    (tmp_path / "visits.csv").write_text("who,ward\n1,a\n2,b\n")
+    (tmp_path / "wards.csv").write_text("ward\nb\na\n")
+    add = "dataset add visits.csv --population people --unit who --max-groups 1 --max-rows-per-group 1 --limit rho=5"
+    assert run(*add.split(), "--keys", "ward=wards.csv").code == 0
+
+
+TABLE = ["visits", "--by", "ward", "--keys", "wards.csv", "--measures", "count", "--rho", "0.1"]
+
+
+def test_a_query_that_is_published_is_not_charged_unsaid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any
+) -> None:
+    registered(run, tmp_path, monkeypatch)
+    key = run("query", *TABLE, "--why", "x", "--json").document["found"]["key"]
+    offered = run("publish", "plan", *TABLE, "--out", "p.json")
+    assert f"under a new key it is charged again. Unless its data have changed, --key {key} gives" in offered.out
+    for more in (["--dry-run"], []):
+        assert "paid for the same question" in run("publish", "run", "p.json", "--why", "x", *more).errors
+    assert "has the answer already: nothing would be charged" in run("publish", "plan", *TABLE).out
+    assert "note:" not in run("publish", "run", "p.json", "--why", "x").errors
+
+
+def test_the_statement_that_a_query_prints_is_not_charged_unsaid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any
+) -> None:
+    registered(run, tmp_path, monkeypatch)
+    printed = run("query", *TABLE, "--why", "x").out
+    statement = printed.split("in SQL: ")[1].split(" -- ")[0]
+    explained = run("sql", f"EXPLAIN {statement}", "--rho", "0.1")
+    assert "before   charge" in explained.out
+    for more in (["--dry-run"], []):
+        assert "paid for the same question" in run("sql", statement, "--rho", "0.1", "--why", "x", *more).errors
+    assert "before   charge" in run("sql", f"EXPLAIN {statement}", "--rho", "0.1").out
+    assert "note:" not in run("sql", statement, "--rho", "0.1", "--why", "x").errors
+
+
+def test_a_statement_that_is_asked_as_a_query_is_not_charged_unsaid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any
+) -> None:
+    registered(run, tmp_path, monkeypatch)
+    statement = "SELECT COUNT(*) AS n, ward AS w FROM visits GROUP BY ward"
+    assert "note:" not in run("sql", statement, "--rho", "0.1", "--why", "x").errors
+    said = run("query", *TABLE, "--why", "x").errors
+    assert "paid for the same question of the same source in other words" in said
+    assert "--key" not in said  # the key of a statement answers that statement alone

@@ -12,6 +12,7 @@ from tallystick.cli.question import listed
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.filters import WHAT_RHO_IS
+from tallystick.printing import given
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -142,16 +143,23 @@ def raise_(
 ) -> None:
     """Raise a limit: a new entry with a reason, signed with your key."""
     from tallystick.accounting.expression import read_loss
+    from tallystick.ledger.chain import check_reason
+    from tallystick.ledger.filters import Amount, quoted_delta
     from tallystick.ledger.opening import check_raise
 
+    check_reason(why)
     loss = read_loss(budget)
     with opened(ledger) as book:
         account = book.open(name)
-        check_raise(book.account_row(name), account, loss)
+        limit = check_raise(book.account_row(name), account, loss)
+        before, after = account.quoted_delta(), quoted_delta(Amount(account.currency, limit.limit0, limit.limit1))
         if not dry_run:
             account.raise_limit(loss, why=why)
-        facts = {**account.to_dict(), "dry_run": dry_run}
-        _deliver("account.raise", name, facts, ledger, as_json, ("would raise " if dry_run else "raised ") + name)
+        facts = {**account.to_dict(), "quoted_delta": after, "dry_run": dry_run}
+        sentence = ("would raise " if dry_run else "raised ") + name
+        if before != after:
+            sentence += f"; its epsilon is shown at delta {given(after)} from now on (it was {given(before)})"
+        _deliver("account.raise", name, facts, ledger, as_json, sentence)
 
 
 @app.command()

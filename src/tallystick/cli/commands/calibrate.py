@@ -16,6 +16,7 @@ from tallystick.cli.commands.compare import table_of
 from tallystick.cli.output import Answer, Json, deliver, working
 from tallystick.errors import InvalidInput, TallystickError
 from tallystick.printing import down, given, percent, percent_up, up
+from tallystick.regular_file import read_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -141,7 +142,14 @@ def _enclosure(bounds: Bounds, delta: float) -> str:
     return f"epsilon at delta {given(delta)} is certified between {down(bounds.lower)} and {up(bounds.upper)}"
 
 
+def _require_plan(path: Path) -> None:
+    """Refuse to write a plan over anything but another plan."""
+    if path.exists() and f'"{PLAN_SCHEMA}"'.encode() not in read_bytes(path)[:4096]:
+        raise InvalidInput("save", str(path), "another name: this file is not a training plan, and would be lost")
+
+
 def _write_plan(path: Path, asked: dict[str, Any], facts: dict[str, Any], loss: PrivacyLoss) -> None:
+    _require_plan(path)
     plan = {
         "schema": PLAN_SCHEMA,
         "version": PLAN_VERSION,

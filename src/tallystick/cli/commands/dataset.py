@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -16,7 +17,8 @@ from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.cli.question import Name, intervals, pairs
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, opened_if_there, place_of
-from tallystick.ledger.budget import read_limit
+from tallystick.ledger.budget import Budget, read_limit
+from tallystick.ledger.filters import Amount
 from tallystick.printing import given
 from tallystick.publish import datasets
 from tallystick.rounding import read_amount
@@ -47,7 +49,8 @@ MostPerQuery = Annotated[
     Repeated, typer.Option("--most-per-query", metavar="rho=X,...", help="SQL: the highest price a query may name.")
 ]
 Version = Annotated[
-    str | None, typer.Option("--version", help="SQL: what you call these data; a query is answered once in each.")
+    str | None,
+    typer.Option("--version", help="What you call these data; without a key a question is answered once in each."),
 ]
 
 
@@ -195,10 +198,14 @@ def update_(
     dataset = said.dataset(read, name, known.population, ledger, ask=False)
     if dry_run:
         facts = datasets.rehearse(dataset, None, "", ledger, update=True)
+        with opened(ledger) as book:
+            dataset = datasets.updated(dataset, book)
+        dataset = dataclasses.replace(dataset, least_price=_least(said.least) or known.least_price)
     else:
         dataset, facts = datasets.open_and_register(dataset, None, said.least, "", ledger, update=True)
     asked = {"ledger": place_of(ledger), "name": name, "source": _shown(read, place)}
-    _deliver("dataset.update", asked, dataset, facts, dry_run=dry_run, update=True, as_json=as_json)
+    changes = datasets.changes(known, dataset)
+    _deliver("dataset.update", asked, dataset, facts, dry_run=dry_run, update=True, as_json=as_json, changes=changes)
 
 
 def _shown(table: Table, source: str) -> Any:
@@ -215,17 +222,31 @@ def _deliver(
     dry_run: bool,
     update: bool,
     as_json: bool,
+    changes: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> None:
     result = {"name": dataset.name, **_facts(dataset), "account": account, "dry_run": dry_run}
+    if changes is not None:
+        result["changes"] = {name: list(ends) for name, ends in changes.items()}
 
     def say(out: Console) -> None:
         _say(out, dataset, account, dry_run=dry_run, update=update)
+        for name, (before, after) in (changes or {}).items():
+            out.print(f"  changed  {name}: {_told(before)} -> {_told(after)}", soft_wrap=True, markup=False)
+        if changes is not None and not changes:
+            out.print("  changed  nothing that is registered", markup=False)
 
     deliver(Answer(command, asked, result, say), as_json=as_json)
 
 
 def _limit(option: str, given: Repeated, adjacency: str) -> PrivacyLoss | None:
     return read_limit(option, ",".join(given), adjacency=adjacency) if given else None
+
+
+def _least(loss: PrivacyLoss | None) -> Amount | None:
+    if loss is None:
+        return None
+    limit = Budget.of(loss)
+    return Amount(limit.filter, limit.limit0)
 
 
 def _key_lists(keys: Repeated, table: Table, ledger: str | None) -> dict[str, list[Any]]:
@@ -317,6 +338,8 @@ def _caps(table: Mapping[str, Any]) -> str:
 
 
 def _told(said: Any) -> str:
+    if said is None:
+        return "none"
     if not isinstance(said, Mapping):
         return str(said)
     return ", ".join(

@@ -13,6 +13,7 @@ from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.cli.wording import in_shell, running_command
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
+from tallystick.ledger.chain import check_reason
 from tallystick.ledger.first_write import HOW, check_arguments
 from tallystick.regular_file import read_text, regular
 
@@ -39,7 +40,7 @@ def _reason(first_use: bool, why: str | None) -> str | None:
         raise InvalidInput("first_use", "no --why", "--first-use --why TEXT: the reason is kept in the record")
     if why is not None and not first_use:
         raise InvalidInput("why", why, "--why beside --first-use; --expect-head needs no reason")
-    return why
+    return None if why is None else check_reason(why)
 
 
 @app.command()
@@ -183,6 +184,9 @@ def export(
             for line in book.export():
                 sys.stdout.write(line + "\n")
             return
+        from tallystick.publish.export import check_unused  # it loads tables
+
+        check_unused("out", out, book)
         try:
             with open(out, "w", encoding="ascii", opener=_private) as file:
                 for line in book.export():

@@ -11,8 +11,10 @@ from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer
 from tallystick.publish.suggest import BEYOND, WITHIN, lines, suggest_caps
 from tallystick.publish.work import Progress, Work, plan_key
+from tallystick.tables.denial import for_suggestion
 
 if TYPE_CHECKING:
+    from tallystick.errors import BudgetExceeded
     from tallystick.ledger.book import Ledger
     from tallystick.publish.request import Request
     from tallystick.publish.suggest import Asked
@@ -52,6 +54,10 @@ class CapsWork(Work):
     """The plan of the quantiles, from which caps and bounds are read."""
 
     asked: Asked
+
+    def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
+        """Return a denial with prices that fit; no measure of a suggestion can be left out."""
+        return for_suggestion(Work.denial(self, problem))
 
     def answer(self, progress: Progress) -> Answer:
         """Return caps and bounds."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import InvalidInput, Refused
-from tallystick.place import names_server
+from tallystick.place import is_foreign_url, names_server
 from tallystick.publish.datasets import find, payer
 from tallystick.publish.kinds import Kind
 from tallystick.publish.work import Work, plan_key
@@ -69,7 +69,7 @@ def _protected(table: Table) -> tuple[Any, ...]:
 
 def _absolute(source: str) -> str:
     """Return a URL as it is, and a file by its absolute path."""
-    return source if names_server(source) or "://" in source else str(Path(source).absolute())
+    return source if names_server(source) or is_foreign_url(source) else str(Path(source).absolute())
 
 
 KIND = Question

@@ -11,7 +11,7 @@ from tallystick.errors import BudgetExceeded, Refused
 from tallystick.publish.catalogue import catalogue
 from tallystick.publish.datasets import find
 from tallystick.publish.kinds import Kind
-from tallystick.publish.outcome import Answer, Outcome
+from tallystick.publish.outcome import Answer, Outcome, Payment
 from tallystick.publish.work import Progress, Work, released_table
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.sql import answer as answers
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
     from tallystick.ledger.pay import Receipt
     from tallystick.publish.request import Request
+    from tallystick.tables.run import Forms
     from tallystick.tables.sql.answer import AskedAs
     from tallystick.tables.sql.statement import Statement as Planned
 
@@ -79,6 +80,15 @@ class StatementWork(Work):
         facts = {"plan_hash": made.release.plan.hash, "removed": [each.to_data() for each in made.removed()]}
         found = {"table": released_table(made), "notes": made.notes, "facts": facts}
         return Answer(self.outcome(made.release.receipt, fresh=made.fresh, **found), made, lambda: card(made))
+
+    def forms(self) -> Forms:
+        """Return the statement in its own words if it is asked in its one form, and the one form if not."""
+        return answers.other_forms(self.statement, self.asked)
+
+    def say_changed(self, payment: Payment) -> None:
+        """Warn of data that changed if the key is automatic: a statement may name its own."""
+        if self._named is None:
+            Work.say_changed(self, payment)
 
     @property
     def _named(self) -> str | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from tallystick.printing import percent_down, percent_up, visible
+from tallystick.printing import escaped, given, percent_down, percent_up, visible
 
 if TYPE_CHECKING:
     from tallystick.tables.reporting.line import Line
@@ -23,6 +23,38 @@ UNITS: Final = "units"
 ROWS: Final = "rows"
 COUNTED: Final = "rows that count"
 COMPUTED: Final = "computed from released numbers, without an interval of its own"
+
+
+NAMED: Final = 3
+"""Groups that a sentence names."""
+
+
+def noisy_means(
+    data: Mapping[str, Sequence[Any]], limits: Mapping[str, tuple[float, float]], groups: Sequence[str]
+) -> str:
+    """Return which means are too noisy to use, in a sentence: by released numbers and public bounds alone.
+
+    >>> data = {"ward": ["a", "b"], "age": [2, 3], "age_lower": [0, 2.9], "age_upper": [5, 3.1]}
+    >>> noisy_means(data, {"age": (0.0, 5.0)}, ["ward"])
+    'Too noisy to use: age of a (the interval covers more than half of the bounds 0 to 5).'
+    """
+    told = []
+    for name, (low, high) in limits.items():
+        ends = zip(data[name], data[f"{name}_lower"], data[f"{name}_upper"], strict=True)
+        places = [i for i, cells in enumerate(ends) if None not in cells and 2 * (cells[2] - cells[1]) > high - low]
+        if places:
+            bounds = f"(the interval covers more than half of the bounds {given(low)} to {given(high)})"
+            told.append(f"{escaped(name)}{_of_groups(data, places, groups)} {bounds}")
+    return f"Too noisy to use: {'; '.join(told)}." if told else ""
+
+
+def _of_groups(data: Mapping[str, Sequence[Any]], places: Sequence[int], groups: Sequence[str]) -> str:
+    """Return the first of some groups in words, and how many more there are."""
+    if not groups:
+        return ""
+    named = [" and ".join(escaped(str(data[group][i])) for group in groups) for i in places[:NAMED]]
+    more = f", and {len(places) - NAMED:,} more groups" if len(places) > NAMED else ""
+    return f" of {', '.join(named)}{more}"
 
 
 def sentence(line: Line) -> str:

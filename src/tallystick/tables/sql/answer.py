@@ -11,9 +11,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, OtherReason, Refused, Remedy
+from tallystick.errors import (
+    BudgetExceeded,
+    ChargedAgain,
+    IdempotencyConflict,
+    InvalidInput,
+    OtherReason,
+    Refused,
+    Remedy,
+)
 from tallystick.ledger.chain import digest
 from tallystick.printing import html_text, json_text, visible
+from tallystick.tables.aggregates import Mean
 from tallystick.tables.denial import with_plans
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.keyset import PublicTable, public_table
@@ -23,12 +32,14 @@ from tallystick.tables.reporting.limits import limit_lines
 from tallystick.tables.reporting.line import CELLS, Line
 from tallystick.tables.reporting.plan import error_words
 from tallystick.tables.reporting.report import Report
-from tallystick.tables.run import answered_before, release
+from tallystick.tables.reporting.words import noisy_means
+from tallystick.tables.run import Forms, answered_before, asked_before, release
 from tallystick.tables.sources import JOINED, Names, identity, public_file
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.one_form import OneForm, one_form
 from tallystick.tables.sql.statement import Statement, planned
 from tallystick.tables.table import Table
+from tallystick.wording import in_sql
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -80,7 +91,17 @@ class Answered(Columns):
     def notes(self) -> tuple[str, ...]:
         """What a person should know about these numbers."""
         report = self._report
-        return (*self.statement.notes, *filter(None, (report.holds(), report.left_out(self.removed()))))
+        told = (report.holds(), report.left_out(self.removed()), self._noisy)
+        return (*self.statement.notes, *filter(None, told))
+
+    @property
+    def _noisy(self) -> str:
+        """Which means are too noisy to use, of those that are shown as they are."""
+        fields = self.statement.released.query.fields
+        shown = {name: fields.get(column) for name, column in self.statement.released.plain.items()}
+        means = {name: each.limits for name, each in shown.items() if isinstance(each, Mean)}
+        kept = {name: ends for name, ends in means.items() if f"{name}_lower" in self.data}
+        return noisy_means(self.data, kept, self.groups)
 
     def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Line, ...]:
         """What the caps and bounds left out, as ``Release.removed`` says it, under the statement's own names."""
@@ -174,6 +195,8 @@ class Explained:
     """The hash of the plan in the record, where an automatic key makes one record of every form of the question."""
     before: int | None = None
     """The charge that has answered it, so that asking costs nothing; None where there is none."""
+    paid_before: ChargedAgain | None = None
+    """The warning that the record has the answer under another key."""
 
     @property
     def plan(self) -> Any:
@@ -185,6 +208,8 @@ class Explained:
         lines = [f"price    {self.paid}" + (f"   (left {self.left})" if self.left else "")]
         if self.before is not None:
             lines += [f"before   charge {self.before} has answered it: nothing would be charged"]
+        if self.paid_before is not None:
+            lines += [f"before   {self.paid_before.text(in_sql)}"]
         lines += [f"error    {name} {words} in 95 of 100 cases" for name, words in error_words(plan).items()]
         lines += [f"note     {note}" for note in self.statement.notes]
         if self.recorded:
@@ -213,10 +238,13 @@ def explained(statement: Statement, account: Account | None, *, key: str | None 
     dataset = statement.released.known.dataset
     names = names_of(statement, None if named else form)
     earlier = None if name is None else answered_before(asked, account, key=name, dataset=dataset, names=names)
-    if earlier is None:
-        require_stated(plan, account)
-    charge = None if earlier is None else earlier.charge
-    return Explained(statement, str(price), account.remaining.text(upward=False), recorded, charge)
+    left = account.remaining.text(upward=False)
+    if earlier is not None:
+        return Explained(statement, str(price), left, recorded, earlier.charge)
+    require_stated(plan, account)
+    forms = other_forms(statement, asked_as(statement, key))
+    before = asked_before(asked, account, dataset=dataset, names=names, forms=forms)
+    return Explained(statement, str(price), left, recorded, paid_before=before)
 
 
 def answered(
@@ -240,7 +268,7 @@ def answered(
         with quiet_reasons(asked):
             made = release(
                 asked.plan, asked.plan.account or account, why=why, key=asked.key, progress=progress,
-                dataset=statement.released.known.dataset, names=asked.names,
+                dataset=statement.released.known.dataset, names=asked.names, forms=other_forms(statement, asked),
             )  # fmt: skip
     except IdempotencyConflict as problem:
         if asked.form is None:
@@ -275,6 +303,14 @@ def asked_as(statement: Statement, key: str | None) -> AskedAs:
     if form is None:
         return AskedAs(statement.plan, named, None, names_of(statement, None))
     return AskedAs(form.plan, key_of(statement, form), form, names_of(statement, form))
+
+
+def other_forms(statement: Statement, asked: AskedAs) -> Forms:
+    """Return the plans under which the same question may have been paid for."""
+    if asked.form is not None:
+        return ((statement.plan, names_of(statement, None)),)
+    form = one_form(statement.plan, statement.released.query)
+    return ((form.plan, names_of(statement, form)),)
 
 
 @contextmanager

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused, Remedy
 from tallystick.ledger.filters import USUAL_DELTA
+from tallystick.printing import given
 from tallystick.rounding import fraction_down
 from tallystick.tables.budget import AMOUNTS
+from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.reporting.words import COMPUTED
 from tallystick.tables.sql import units
 from tallystick.tables.sql.after import Released
@@ -62,7 +65,8 @@ def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
     price = _price(options, budget, default_price(found.uses))
     plan = found.query.plan(**price)
     _check_most(read, price, plan, catalogue.most_of(tree, price))
-    return Statement(text, plan, replace(found, notes=(*overridden, *found.notes)), options)
+    notes = (*overridden, *_delta_notes(options, plan), *found.notes)
+    return Statement(text, plan, replace(found, notes=notes), options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +265,30 @@ def _check_most(text: Text, price: Mapping[str, Any], plan: Plan, most: Mapping[
             "this price", None, f"at most epsilon = {most['epsilon']:g} a statement, which is registered"
         )
     if "rho" in most and "rho" not in plan.budget:
-        raise text.refused(
-            "this price", None, f"a price as rho, at most {most['rho']:g} a statement, which is registered"
-        )
+        _check_most_rho(text, plan, most["rho"])
+
+
+def _check_most_rho(text: Text, plan: Plan, most: float) -> None:
+    """Refuse a price that is not in rho if its cost is above the most, or if the account does not count rho."""
+    account = plan.account
+    if account is None or account.currency.kind != "zcdp":
+        raise text.refused("this price", None, f"a price as rho, at most {most:g} a statement, which is registered")
+    cost = plan.price(account)
+    if cost.first > Fraction(repr(float(most))):
+        raise text.refused(f"this price, which costs {cost},", None, f"at most rho = {most:g} a statement, registered")
+
+
+def _delta_notes(options: Options, plan: Plan) -> tuple[str, ...]:
+    """What is charged of a delta that the asker named, where that is not all of it, and why."""
+    named, keys = options.given.get("delta"), plan.query.keys
+    if not named or "epsilon" in plan.budget:  # noise at a price in epsilon takes what the groups leave
+        return ()
+    if not isinstance(keys, PrivateKeys):
+        return (f"delta {given(named)} is not charged: the groups are public, and noise at a price in rho needs none",)
+    if keys.delta == named:
+        return ()
+    why = "half of it, as noise at a price in epsilon needs the rest"
+    if 2 * keys.delta != named:
+        why = "the registered key_delta"
+    charged = f"of delta {given(named)} only {given(keys.delta)} is charged, {why}"
+    return (f"{charged}: noise at a price in rho needs no delta, so it pays for finding the groups alone",)

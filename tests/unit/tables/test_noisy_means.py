@@ -1,0 +1,70 @@
+"""Means whose interval covers most of their bounds: whoever reads the table is told, and the numbers stay as drawn."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tallystick as ts
+from tallystick.tables.reporting.words import noisy_means
+
+WARDS = [f"w{size:03}" for size in range(5, 125, 4)]
+
+
+def rows() -> pa.Table:
+    """Wards with 5, 9, 13, ... patients."""
+    wards = [ward for ward in WARDS for _ in range(int(ward[1:]))]
+    return pa.table({"who": list(range(len(wards))), "ward": wards, "age": [0.1] * len(wards)})
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Any:
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("clinic", budget=ts.zcdp(rho=10))
+        yield ts.Private(rows(), account=account)
+
+
+def noisy_rows(table: list[dict[str, Any]], name: str) -> list[str]:
+    """The wards whose mean has a value and an interval of more than half of 0 to 5."""
+    valued = [row for row in table if row[name] is not None]
+    return [row["ward"] for row in valued if row[f"{name}_upper"] - row[f"{name}_lower"] > 2.5]
+
+
+def told(text: str) -> int:
+    """How many groups a note says are too noisy."""
+    inside = text.split(" of ", 1)[1].split(" (the interval", 1)[0].split(", ")
+    more = int(inside.pop().removeprefix("and ").removesuffix(" more groups")) if "more groups" in inside[-1] else 0
+    return len(inside) + more
+
+
+def test_a_release_says_which_means_are_too_noisy(private: Any) -> None:
+    visits = private.table(unit="who").per_unit(max_groups=1, max_rows_per_group=1).bounds(age=(0, 5))
+    made = visits.group_by("ward", keys=WARDS).agg(n=ts.count(), age=ts.mean("age")).plan(rho=0.02).release(why="x")
+    wards = noisy_rows(made.rows, "age")
+    assert 0 < len(wards) < len(WARDS)
+    assert made.noisy.startswith(f"Too noisy to use: age of {wards[0]}")
+    assert told(made.noisy) == len(wards)
+    for shown in (str(made), made._repr_html_()):
+        assert "Too noisy to use" in shown
+    values = [row["age"] for row in csv.DictReader(io.StringIO(made.to_csv()))]
+    assert [value or None for value in values] == [None if v is None else f"{v:.10g}" for v in made.data["age"]]
+
+
+def test_a_statement_says_it_under_its_own_names(private: Any) -> None:
+    visits = private.table(unit="who").per_unit(max_groups=1, max_rows_per_group=1).bounds(age=(0, 5))
+    asked = 'SELECT ward, AVG(age) AS years FROM "table" GROUP BY ward'
+    made = private.sql(asked, visits, rho=0.02, keys={"ward": WARDS}, why="x")
+    (note,) = [each for each in made.notes if each.startswith("Too noisy to use: years of ")]
+    assert told(note) == len(noisy_rows(made.rows, "years"))
+
+
+def test_nothing_is_said_of_means_that_are_known_well_or_not_at_all() -> None:
+    data = {"m": [2, None, 3], "m_lower": [1.0, 0, 1], "m_upper": [3.5, 5, 3]}
+    assert noisy_means(data, {"m": (0.0, 5.0)}, []) == ""
+    data["m_upper"][0] = 3.6
+    assert noisy_means(data, {"m": (0.0, 5.0)}, []).startswith("Too noisy to use: m (the")

@@ -86,7 +86,7 @@ class Problem:
     value: Any = None
     remedies: tuple[Remedy, ...] = ()
     interface: str = "python"
-    """The interface in whose words ``str`` offers remedies: python, or sql for a statement."""
+    """The name in ``wording.INTERFACES`` of the interface in whose words ``str`` offers remedies."""
     _facts: ClassVar[tuple[str, ...]] = ()
     """Attributes that ``to_data`` has beside the common ones."""
     _before_offers: ClassVar[str] = "; works: "
@@ -112,11 +112,16 @@ class Problem:
 
     def __str__(self) -> str:
         """The message; text from data or files in it has no character that a terminal would obey."""
-        return self.text(INTERFACES[self.interface])
+        words = INTERFACES[self.interface]
+        return self.text(lambda remedy: words[remedy.kind](remedy))
 
     def with_remedies(self, remedies: Iterable[Remedy]) -> Self:
         """The same problem with other remedies."""
         return _restored(type(self), self.args, {**self.__dict__, "remedies": tuple(remedies)})  # type: ignore[attr-defined]
+
+    def in_words_of(self, interface: str) -> Self:
+        """Return the same problem, whose ``str`` offers remedies in the words of an interface."""
+        return _restored(type(self), self.args, {**self.__dict__, "interface": interface})  # type: ignore[attr-defined]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.args, self.__dict__)  # type: ignore[attr-defined]

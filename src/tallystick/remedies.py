@@ -23,7 +23,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "lower_loss": ("loss",),
         "raise_limit": ("account", "budget"),  # also: delta, which the same charge then needs
         # An argument that is missing or has another value.
-        "set_argument": ("argument", "value"),
+        "set_argument": ("argument", "value"),  # also: more, arguments that it needs beside it
         "mean_pure": ("epsilon", "cost", "share"),
         "give_delta": ("epsilon", "delta", "cost"),
         "round_up": ("value",),

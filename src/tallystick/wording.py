@@ -94,6 +94,11 @@ def delta_text(remedy: Remedy, argument: str) -> str:
     return f"Epsilon {epsilon} at delta {delta} costs {remedy['cost']}: add {argument}."
 
 
+def set_arguments(remedy: Remedy) -> dict[str, Any]:
+    """The arguments that a remedy of kind ``set_argument`` sets, with their values."""
+    return {remedy["argument"]: remedy["value"], **remedy.get("more", {})}
+
+
 def _price(remedy: Remedy) -> str:
     argument = remedy.get("argument")
     return "" if argument is None else argument_text(argument, remedy["value"])
@@ -128,7 +133,7 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "add_noise": noise_text,
     "lower_loss": lambda each: f"a smaller loss: ts.{each['loss']}",
     "raise_limit": _raised,
-    "set_argument": lambda each: argument_text(each["argument"], each["value"]),
+    "set_argument": lambda each: ", ".join(argument_text(*one) for one in set_arguments(each).items()),
     "mean_pure": lambda each: pure_text(each, "pure=True"),
     "give_delta": lambda each: delta_text(each, argument_text("delta", each["delta"])),
     "round_up": lambda each: f"round it up, to {each['value']}: one step too many is on the safe side",
@@ -191,7 +196,7 @@ IN_SQL: Final[Mapping[str, Words]] = {
     "lower_price": lambda each: _options(**_price_options(each)) + larger_error(each),
     "keep_measures": _measures_in_sql,
     "lower_max_groups": _groups_in_sql,
-    "set_argument": lambda each: _options(**_price_options(each)),
+    "set_argument": lambda each: _options(**set_arguments(each)),
     "mean_pure": lambda each: pure_text(each, "OPTIONS(pure=TRUE)"),
     "give_delta": lambda each: delta_text(each, _options(delta=each["delta"])),
     "list_keys": lambda each: "(VALUES ('a'), ('b')) AS k(column) LEFT JOIN ..., a public list of groups",
@@ -201,6 +206,10 @@ IN_SQL: Final[Mapping[str, Words]] = {
 """SQL's words where a statement itself takes the remedy; other kinds are worded by Python or by the shell."""
 
 
+INTERFACES: Final[Mapping[str, Mapping[str, Words]]] = {"python": IN_PYTHON, "sql": {**IN_PYTHON, **IN_SQL}}
+"""The interfaces in whose words ``str(error)`` speaks, each with its words for every kind of remedy."""
+
+
 def in_python(remedy: Remedy) -> str | None:
     """A remedy as a call of Python."""
     return IN_PYTHON[remedy.kind](remedy)
@@ -208,9 +217,4 @@ def in_python(remedy: Remedy) -> str | None:
 
 def in_sql(remedy: Remedy) -> str | None:
     """A remedy as words of a statement, or else as a call of Python."""
-    words = IN_SQL.get(remedy.kind, IN_PYTHON[remedy.kind])
-    return words(remedy)
-
-
-INTERFACES: Final[Mapping[str, Words]] = {"python": in_python, "sql": in_sql}
-"""The words of each interface of which ``str(error)`` speaks."""
+    return INTERFACES["sql"][remedy.kind](remedy)

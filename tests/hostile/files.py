@@ -32,7 +32,9 @@ from tallystick.ledger.chain import GENESIS, canonical, link
 from tallystick.ledger.pay import Receipt
 from tallystick.ledger.signing import Signer
 from tallystick.publish.datasets import Dataset, find, read_note, register
+from tallystick.publish.kinds.caps import Caps
 from tallystick.publish.kinds.linear import LinearFit
+from tallystick.publish.kinds.logistic import LogisticFit
 from tallystick.publish.kinds.question import Question
 from tallystick.publish.kinds.statement import Statement
 from tallystick.publish.request import Cost, Request, price
@@ -116,9 +118,11 @@ def kinds(folder: Path) -> Iterator[list[Kind]]:
             _loss(),
             _certificate(),
             _plan(plan, account),
-            _request("table", Request(Question.of("visits", plan), key="t2", why="report"), ledger),
-            _request("statement", Request(_statement(), Cost(rho=0.05), why="report"), ledger),
-            _request("model", Request(_fit(), Cost(rho=0.05), why="report"), ledger),
+            _request(Request(Question.of("visits", plan), key="t2", why="report"), ledger),
+            _request(Request(_statement(), Cost(rho=0.05), why="report"), ledger),
+            _request(Request(_fit(), Cost(rho=0.05), why="report"), ledger),
+            _request(Request(_logistic(), Cost(epsilon=0.2, delta=1e-8), why="report"), ledger),
+            _request(Request(_caps(), Cost(rho=0.05), why="report"), ledger),
             _receipt(release.receipt, ledger),
             _card(drawn, ledger, folder),
             _read_back(release, drawn),
@@ -177,15 +181,25 @@ def _fit() -> LinearFit:
     return LinearFit("visits", "cost", ("age",), {"age": (0, 110), "cost": (0, 9)}, where)
 
 
-def _request(name: str, request: Request, ledger: Any) -> Kind:
+def _logistic() -> LogisticFit:
+    where = ((ts.col("age") >= 30).to_data(),)
+    return LogisticFit("visits", "ward", ("age",), {"age": (0, 110)}, where, ("north", "south"))
+
+
+def _caps() -> Caps:
+    return Caps("visits", ("ward",), {"age": (0, 150)})
+
+
+def _request(request: Request, ledger: Any) -> Kind:
     """A request that is priced; what it says is kept, and what it leaves out has its default."""
+    data = request.to_data()
 
     def believe(text: str) -> str:
         read = Request.from_json(text)
         price(read, ledger)
         return json.dumps(_said(json.loads(text), read.to_data()))
 
-    return Kind(f"request for a {name}", json.dumps(request.to_data()), believe)
+    return Kind(f"request: {data['what']['kind']}", json.dumps(data), believe)
 
 
 def _said(said: Any, read: Any) -> Any:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hostile.files import Kind, kinds, spoiled
+from tallystick.publish import kinds as request_kinds
+from tallystick.publish.request import Request
 from tallystick.strict_json import read
 
 
@@ -43,11 +47,28 @@ def test_a_spoiled_file_is_refused_or_means_what_it_says(every: dict[str, Kind],
     assert kind.counts["refused"] > count // 2
 
 
+REQUESTS = [module.name for module in pkgutil.iter_modules(request_kinds.__path__)]
+
+
 def test_every_kind_of_file_is_here(every: dict[str, Kind]) -> None:
     assert set(every) == {
         "loss", "certificate", "plan", "receipt", "card", "read back", "fit card", "registration", "export",
-        "forged export", "request for a table", "request for a statement", "request for a model",
+        "forged export", *(f"request: {name}" for name in REQUESTS),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_every_kind_of_request_is_read_back_and_no_spoiled_one_is_believed(every: dict[str, Kind], name: str) -> None:
+    kind = import_module(f"{request_kinds.__name__}.{name}").KIND
+    hostile = every[f"request: {name}"]
+    request = Request.from_json(hostile.good)
+    assert type(request.what) is kind
+    assert Request.from_data(json.loads(json.dumps(request.to_data()))) == request
+    assert request.to_data() == json.loads(hostile.good)
+    assert hostile.judge(hostile.good) is None
+    assert hostile.counts["meant it"] == 1  # the good one is believed
+    assert list(spoiled(hostile, 200, 2026)) == []
+    assert hostile.counts["refused"] > 100
 
 
 def as_it_is(told: Any) -> Any:

@@ -93,7 +93,7 @@ def from_error(error: TallystickError, command: Command = NO_COMMAND) -> Failure
     if isinstance(error, InvalidInput):
         asked = command.option(error.argument, error.value) or error.argument
         found = "nothing" if error.value is None else _short(error.value)
-        works = [*([error.allowed] if error.allowed else []), *offers]
+        works = [text for text in (error.allowed, *offers) if text]
         lines = (f"asked  {asked}", f"found  {found}", *(f"works  {each}" for each in works))
         details = {"argument": error.argument, "found": _short(error.value), "allowed": ", or ".join(works)}
         return Failure(kind, code, lines, {**details, **data})
@@ -160,17 +160,32 @@ def from_usage(error: Exception, arguments: Sequence[str]) -> Failure:
         return Failure("UsageError", USAGE, tuple(message.splitlines()), {"found": message})
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", None) or "tallystick"
-    asked, found, works = f"tallystick {_short(' '.join(arguments))}".rstrip(), message, ""
-    for pattern, words in _PARSED:
-        if parsed := re.fullmatch(pattern, message):
-            parts = {name: text for name, text in parsed.groupdict().items() if text}
-            asked, found = parts.get("asked", asked), parts.get("found", "nothing")
-            near = parts.get("near") or ("" if words else parts.get("works"))
-            works = words.format(**parts) or (f"{near} (did you mean this?)" if near else "")
-            works = _THE_OTHER.get((command, found), works.replace("'", ""))
+    typed = f"tallystick {_short(' '.join(arguments))}".rstrip()
+    asked, found, works = _parsed(message, command, typed)
     help_line = f"{command} --help"
-    lines = (f"asked  {asked}", f"found  {found}", f"works  {works}{'; see ' * bool(works)}{help_line}")
+    advice = f"{works}; see {help_line}" if works else help_line
+    lines = (f"asked  {asked}", f"found  {found}", f"works  {advice}")
     return Failure("UsageError", USAGE, lines, {"asked": asked, "found": found, "works": works or help_line})
+
+
+def _parsed(message: str, command: str, typed: str) -> tuple[str, str, str]:
+    """Return what the parser's message says was asked, what was found, and what works, if that is known."""
+    for pattern, words in _PARSED:
+        parsed = re.fullmatch(pattern, message)
+        if parsed is not None:
+            parts = {name: text for name, text in parsed.groupdict().items() if text}
+            found = parts.get("found", "nothing")
+            works = _THE_OTHER.get((command, found)) or _works(words, parts)
+            return parts.get("asked", typed), found, works
+    return typed, message, ""
+
+
+def _works(words: str, parts: dict[str, str]) -> str:
+    """Return what works instead: these words about the parts of a message, or else the nearest name that there is."""
+    if words:
+        return words.format(**parts).replace("'", "")
+    near = parts.get("near") or parts.get("works")
+    return f"{near} (did you mean this?)".replace("'", "") if near else ""
 
 
 def from_bug(error: BaseException) -> Failure:

@@ -103,19 +103,26 @@ def beside(facts: Facts) -> str:
 def suggestion_lines(facts: Sequence[Facts]) -> list[str]:
     """Three plans as a small table."""
     names = list(facts[0]["error"])
-    wide = [max(12, len(name) + 2) for name in names]
-    lines = [
-        f"{'':<13}{'price':<28}{'of what is left':<18}" + "".join(f"{n:<{w}}" for n, w in zip(names, wide, strict=True))
-    ]
+    widths = (13, 28, 18, *(max(12, len(name) + 2) for name in names))
+    lines = [_row(("", "price", "of what is left", *names), widths)]
     for word, each in zip(("cheaper", "as asked", "more exact"), facts, strict=True):
-        left = each["left_amount"]["a0"]
-        share = percent_up(Fraction(each["price_amount"]["a0"], left)) if left > 0 else "-"
-        cells = (f"+-{plain_up(each['error'][name])}" for name in names)
-        row = "".join(f"{cell:<{w}}" for cell, w in zip(cells, wide, strict=True))
-        lines.append(f"{word:<13}{each['price']:<28}{share if each['fits'] else 'does not fit':<18}{row}".rstrip())
+        share = _share_of_left(each) if each["fits"] else "does not fit"
+        errors = (f"+-{plain_up(each['error'][name])}" for name in names)
+        lines.append(_row((word, each["price"], share, *errors), widths).rstrip())
     sized = ", ".join(facts[0]["error_by_size"])
     assumed = f", of {sized} for a group of {facts[0]['group_size']:,} rows (--group-size)" if sized else ""
     return [*lines, f"errors hold in 95 of 100 cases{assumed}; no data was opened"]
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return cells beside each other."""
+    return "".join(f"{text:<{width}}" for text, width in zip(cells, widths, strict=True))
+
+
+def _share_of_left(offer: Facts) -> str:
+    """Return which share of what is left the price is."""
+    left = offer["left_amount"]["a0"]
+    return percent_up(Fraction(offer["price_amount"]["a0"], left)) if left > 0 else "-"
 
 
 def say_release(console: Console, facts: Facts, *, same: str = "same key, same bytes") -> None:
@@ -201,4 +208,8 @@ def table(
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return cell(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else escaped(str(value))
+    if isinstance(value, float):
+        return cell(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return escaped(str(value))

@@ -9,8 +9,18 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tallystick import wording
 from tallystick.errors import Problem, Remedy
-from tallystick.wording import IN_SQL, delta_text, kept_measures, larger_error, noise_text, number_text, pure_text
+from tallystick.wording import (
+    IN_SQL,
+    delta_text,
+    kept_measures,
+    larger_error,
+    noise_text,
+    number_text,
+    pure_text,
+    set_arguments,
+)
 
 NAME: Final = "NAME"
 """Stands for a data set in a command if neither the error nor the command line names one."""
@@ -155,7 +165,7 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
     "add_noise": lambda each, command: noise_text(each),
     "lower_loss": lambda each, command: f'a smaller loss: "{each["loss"]}"',
     "raise_limit": _raised,
-    "set_argument": lambda each, command: command.named(each["argument"], each["value"]),
+    "set_argument": lambda each, command: " ".join(command.named(*one) for one in set_arguments(each).items()),
     "mean_pure": lambda each, command: pure_text(each, command.named("pure", True)),
     "give_delta": lambda each, command: delta_text(each, command.named("delta", each["delta"])),
     "round_up": lambda each, command: f"round it up, to {each['value']}: one step too many is on the safe side",
@@ -201,6 +211,8 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
     ),
 }
 """The shell's words for every kind of remedy."""
+INTERFACES: Final[Mapping[str, Mapping[str, Callable[..., str | None]]]] = {**wording.INTERFACES, "shell": SHELL}
+"""Every interface with its words for every kind of remedy; a new interface is an entry here."""
 
 
 def in_shell(remedy: Remedy, command: Command) -> str | None:

@@ -140,29 +140,45 @@ def rehearse(
         raise Refused("where single rows are protected there are no caps to choose")
     if any(step.local is not None for step in query.table.steps):
         raise Refused("a plan with steps over all rows of a unit is not rehearsed: without a unit they mean nothing")
+    chosen = tuple(caps) if caps is not None else usual_caps(query)
+    if not chosen:
+        raise InvalidInput("caps", [], "at least one pair (max_groups, max_rows_per_group)")
     source = made_up(plan, rows, "rows", public=public)
     if source.kind == "memory" and len(source.handle) == 1:  # whatever it is called, it is the table
         source = source_of({query.table.name: next(iter(source.handle.values()))})
     table = replace(query.table, source=source, account=None)
-    chosen = tuple(caps) if caps is not None else usual_caps(query)
     whole = _whole(query, table)
-    clamped, truth = (_exact(each, ANY) for each in (whole, [_unbounded(each) for each in whole]))
+    clamped = _exact(whole, ANY)
     there = _with_rows(query, table)
-    truth = {name: {g: found for g, found in by_group.items() if g in there} for name, by_group in truth.items()}
     if not there:
         raise InvalidInput("rows", "rows of which none counts", "rows that the plan's filters and keys keep")
-    for name, measure in query.measures:
-        if isinstance(measure, Quantile):  # bounds move a quantile only if it is beyond them
-            low, high = measure.limits
-            truth[name] |= {g: clamped[name][g] for g, (value, _) in truth[name].items() if low <= value <= high}
-    priced = ", ".join(f"{w} {given(plan.budget[w])}" for w in ("rho", "epsilon", "delta") if w in plan.budget)
+    truth = _truth(query, whole, clamped, there)
     lines = []
     for groups, each in chosen:
         capped = table.per_unit(max_groups=groups, max_rows_per_group=each)
         under = _exact([_asked(query, capped, dict(query.measures))], plan.budget)
-        caps_of = (groups, each)
-        lines += [_line(name, caps_of, under[name], clamped[name], truth[name]) for name in under if truth[name]]
-    return Rehearsal(tuple(sorted(lines, key=lambda line: list(under).index(line.column))), len(there), priced)
+        for name in under:
+            if truth[name]:
+                lines.append(_line(name, (groups, each), under[name], clamped[name], truth[name]))
+    order = list(query.fields)
+    lines.sort(key=lambda line: order.index(line.column))
+    priced = ", ".join(f"{w} {given(plan.budget[w])}" for w in ("rho", "epsilon", "delta") if w in plan.budget)
+    return Rehearsal(tuple(lines), len(there), priced)
+
+
+def _truth(query: Query, whole: list[Query], clamped: Found, there: set[Any]) -> Found:
+    """Return the values without caps and bounds, of groups that have rows."""
+    unbounded = _exact([_unbounded(each) for each in whole], ANY)
+    truth = {}
+    for name, by_group in unbounded.items():
+        truth[name] = {group: found for group, found in by_group.items() if group in there}
+    for name, measure in query.measures:
+        if isinstance(measure, Quantile):  # bounds move a quantile only if it is beyond them
+            low, high = measure.limits
+            for group, (value, _) in truth[name].items():
+                if low <= value <= high:
+                    truth[name][group] = clamped[name][group]
+    return truth
 
 
 def usual_caps(query: Query) -> tuple[tuple[int, int], ...]:
@@ -190,7 +206,8 @@ def _whole(query: Query, table: Table) -> list[Query]:
 
 def _with_rows(query: Query, table: Table) -> set[Any]:
     """The groups that have rows: a public key may have none."""
-    [counts] = _exact([_asked(query, replace(table, unit=EACH_ROW), {"rows that count": count()})], ANY).values()
+    every_row = _asked(query, replace(table, unit=EACH_ROW), {"rows that count": count()})
+    [counts] = _exact([every_row], ANY).values()
     return {group for group, (rows, _) in counts.items() if rows > 0}
 
 

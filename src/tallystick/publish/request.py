@@ -76,12 +76,12 @@ class Request(Plain):
         return cls.from_data(strict_json.read(text, name="request", allowed=f"JSON of {FORMAT}", longest=LONGEST))
 
 
-def price(request: Request, book: Ledger, *, group_sizes: Sequence[int] = ()) -> Offer:
+def price(request: Request, book: Ledger, principal: str | None = None, *, group_sizes: Sequence[int] = ()) -> Offer:
     """Return what a request would cost; no data is opened and nothing is charged.
 
     ``group_sizes`` are rows in a group, for errors that depend on it.
     """
-    return request.what.work(request, book).offer(group_sizes)
+    return _work(request, book, principal).offer(group_sizes)
 
 
 def rehearse(request: Request, book: Ledger, principal: str | None = None) -> Outcome:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -43,9 +43,18 @@ CANDIDATES = (
 """Caps that are proposed; few and public, because each has noise of its own."""
 WITHIN, BEYOND = 0.95, 0.01
 BINS = 1024
-UNSURE, SAYS_NOTHING = (0.2, 4.0), (0.5, 10.0)
-"""Which share may be beyond, and how many times too wide it may be, for this to be said and for it not to be applied
-without a word. Both are compared with what follows from released and public numbers alone."""
+
+
+class Openness(NamedTuple):
+    """How much the noise leaves open: which share may be beyond, and how many times too wide a range may be."""
+
+    share: float
+    times: float
+
+
+UNSURE, SAYS_NOTHING = Openness(0.2, 4.0), Openness(0.5, 10.0)
+"""From where on this is said, and from where on it is not applied without a word. Both are compared with what follows
+from released and public numbers alone."""
 WAYS_OUT = "a larger price, fewer columns at a time, or caps and bounds of your own by what you know"
 
 
@@ -267,11 +276,13 @@ def _cap(release: Release, measure: str, name: str, p: float) -> Cap:
     values = [*CANDIDATES, CANDIDATES[-1]]  # more than the largest candidate: that one
     total = max(1.0, float(counts.sum()))
     shares = np.clip(np.maximum.accumulate(np.cumsum(counts)) / total, 0.0, 1.0)[:-1].tolist()
-    ends = values[min(first, at)], values[max(end, at)]
-    chosen, least = min(at, last - 1), counts.sum() - noisy.law.deviations(0.95) * noisy.deviation * len(counts) ** 0.5
+    lower, upper = values[min(first, at)], values[max(end, at)]
+    chosen = min(at, last - 1)
     missing = max(0.0, margin[chosen] - rest[chosen])
-    over = min(1.0, 1.0 - p + missing / least) if least > 0 else 1.0
-    return Cap(name, values[at], *ends, tuple(zip(CANDIDATES, shares, strict=True)), float(over))
+    noise_of_total = noisy.law.deviations(0.95) * noisy.deviation * len(counts) ** 0.5
+    least_units = counts.sum() - noise_of_total
+    over = min(1.0, 1.0 - p + missing / least_units) if least_units > 0 else 1.0
+    return Cap(name, values[at], lower, upper, tuple(zip(CANDIDATES, shares, strict=True)), float(over))
 
 
 def _bound(release: Release, i: int, column: str, declared: tuple[float, float], beyond: float) -> Bound:
@@ -318,9 +329,7 @@ def lines(found: Suggestion) -> list[str]:
     """A suggestion for people."""
     said = []
     for cap in found.caps:
-        near = [(size, share) for size, share in cap.shares if cap.lower <= size <= cap.upper] or [(cap.value, 0.0)]
-        shown = list(dict.fromkeys([*near[:1], *((s, p) for s, p in near if s == cap.value), *near[-1:]]))
-        shares = ", ".join(f"{100 * share:.0f} % have at most {size}" for size, share in shown)
+        shares = ", ".join(f"{100 * share:.0f} % have at most {size}" for size, share in _told_shares(cap))
         end = " or more" if cap.value == CANDIDATES[-1] else ""
         noise = "" if cap.lower == cap.upper else f" (the noise leaves {cap.lower} to {cap.upper})"
         said.append(f"{cap.name:<20}{cap.value}{end}{noise}: of the units about {shares}")
@@ -335,24 +344,35 @@ def lines(found: Suggestion) -> list[str]:
     return [*said, "In brackets: 95 % intervals over the privacy noise, for one value of each unit."]
 
 
-def _open(found: Cap | Bound, limits: tuple[float, float]) -> bool:
-    share, times = limits
-    return found.may_be_beyond >= share or max(found.times_too_wide, found.times_too_narrow) >= times
+def _told_shares(cap: Cap) -> list[tuple[int, float]]:
+    """Return the shares at a cap and at the two ends that the noise leaves."""
+    near = {size: share for size, share in cap.shares if cap.lower <= size <= cap.upper} or {cap.value: 0.0}
+    sizes = dict.fromkeys((min(near), cap.value, max(near)))
+    return [(size, near[size]) for size in sizes if size in near]
+
+
+def _open(found: Cap | Bound, limits: Openness) -> bool:
+    times = max(found.times_too_wide, found.times_too_narrow)
+    return found.may_be_beyond >= limits.share or times >= limits.times
 
 
 def _unsure(found: Cap | Bound, more: str, it: str) -> list[str]:
     """What the noise leaves open, where that is much."""
     if not _open(found, UNSURE):
         return []
-    hidden = [f"up to {percent_up(found.may_be_beyond, 2)} {more}"] if found.may_be_beyond >= UNSURE[0] else []
-    hidden += [f"{it} {found.times_too_wide:.2g} times as narrow would do"] if found.times_too_wide >= UNSURE[1] else []
-    hidden += _far(found) if isinstance(found, Bound) else []
+    hidden = []
+    if found.may_be_beyond >= UNSURE.share:
+        hidden.append(f"up to {percent_up(found.may_be_beyond, 2)} {more}")
+    if found.times_too_wide >= UNSURE.times:
+        hidden.append(f"{it} {found.times_too_wide:.2g} times as narrow would do")
+    if isinstance(found, Bound):
+        hidden += _far(found)
     return [" " * 20 + f"unsure: the noise may hide that {', or that '.join(hidden)}. What helps: {WAYS_OUT}"]
 
 
 def _far(bound: Bound) -> list[str]:
     """How far out the noise leaves the ends, where that is much."""
-    if bound.times_too_narrow < UNSURE[1]:
+    if bound.times_too_narrow < UNSURE.times:
         return []
     low, high = bound.lower_quantile[1], bound.upper_quantile[2]
     return [f"values from {low:.4g} to {high:.4g} are usual, with {percent_up(bound.may_be_beyond, 2)} beyond an end"]

@@ -11,9 +11,9 @@ where ``levels`` counts how often the same rows are added up again (the levels o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -376,14 +376,45 @@ class Tree(Binned):
         return stack(leaves, self.bins.height)
 
 
+class SortedCells(Protocol):
+    """The cells of a table as arrays, those of one unit beside each other."""
+
+    @property
+    def caps(self) -> Caps:
+        """How much of a unit counts."""
+
+    @property
+    def rows(self) -> Integers:
+        """The rows of every cell."""
+
+    @property
+    def start(self) -> Integers:
+        """The first cell of every unit."""
+
+    @property
+    def out(self) -> NDArray[np.bool_]:
+        """True for a cell that the cap on groups leaves out."""
+
+    def units(self, places: NDArray[np.intp]) -> Integers:
+        """The units of some cells, as numbers in order."""
+
+    def counted(self, part: Added | None = None) -> Iterator[tuple[Integers, list[Integers]]]:
+        """The rows of cells that count, and what these add to a part; some cells at a time."""
+
+
 @dataclass(frozen=True, slots=True)
 class OfTable(Fine):
     """Numbers of the whole table: what the caps and bounds of a plan did to its rows.
 
     A unit adds non-negative integers whose sum is at most ``peak``. A unit more or less moves them by at most that in
     either norm; another one in its place moves one number by at most that, and two of them by twice that, or its
-    square (docs/theory/query-removed.md).
+    square (docs/theory/query-removed.md). That bounds cells, which all belong to a unit: a number of rows that belong
+    to none is not bounded by ``peak``, and must not be one of these.
     """
+
+    @abstractmethod
+    def of_sorted(self, cells: SortedCells) -> Sequence[int]:
+        """Return its numbers from sorted cells: those of its SQL, before they are cut off at the largest total."""
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -410,6 +441,11 @@ class UnitsOver(OfTable):
     def peak(self, caps: Caps) -> int:
         return 1 << WEIGHT_BITS
 
+    def of_sorted(self, cells: SortedCells) -> Sequence[int]:
+        is_over = cells.out if self.groups else cells.rows > cells.caps.max_rows
+        units = cells.units(np.flatnonzero(is_over))
+        return (len(_first_cells(units)) << WEIGHT_BITS,)
+
 
 @dataclass(frozen=True, slots=True)
 class RowsOver(OfTable):
@@ -425,6 +461,21 @@ class RowsOver(OfTable):
 
     def peak(self, caps: Caps) -> int:
         return self.seen_to << WEIGHT_BITS
+
+    def of_sorted(self, cells: SortedCells) -> Sequence[int]:
+        most = cells.caps.max_rows
+        touched = np.flatnonzero(cells.out | (cells.rows > most))
+        if not len(touched):
+            return (0,)
+        rows = cells.rows[touched]
+        lost = np.where(cells.out[touched], rows, rows - most)
+        lost_by_unit = np.add.reduceat(lost, _first_cells(cells.units(touched)))
+        return (int(np.minimum(lost_by_unit, self.seen_to).sum()) << WEIGHT_BITS,)
+
+
+def _first_cells(units: Integers) -> NDArray[np.intp]:
+    """Return the places at which another unit begins, among units in order."""
+    return np.flatnonzero(np.diff(units, prepend=-1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,6 +512,14 @@ class Outside(Added, OfTable):
     def in_word(self, words: Words, value: exp.Expr) -> tuple[tuple[exp.Expr, int], ...]:
         one, none = whole(1), whole(0)
         return tuple((words.cast(case([(is_, one)], none), "integer"), 1) for is_ in self._are(words, value))
+
+    def of_sorted(self, cells: SortedCells) -> Sequence[int]:
+        ends = [0] * self.width
+        for rows, sums in cells.counted(self):
+            for end, values in enumerate(sums):
+                if values.any():
+                    ends[end] += int(self.counted(values, rows, cells.caps.max_rows).sum())
+        return ends
 
     def unpacked(self, words: Words, value: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
         """Values below and above in a cell; together no more than its rows, however many there are."""

@@ -15,19 +15,7 @@ from numpy.typing import NDArray
 
 from tallystick.tables.capping import LISTED, NAMED, UNIT
 from tallystick.tables.dialects import SATURATED_TOTAL
-from tallystick.tables.parts import (
-    WEIGHT_BITS,
-    Added,
-    Caps,
-    Integers,
-    OfTable,
-    Outside,
-    Part,
-    Rows,
-    RowsOver,
-    UnitsOver,
-)
-from tallystick.tables.reporting.totals import RowsCounted, UnitsSeen
+from tallystick.tables.parts import Added, Caps, Integers, OfTable, Part
 from tallystick.tables.sorted_cells import AT_ONCE, Cells, Groups, cells_of, dropped, unit_starts
 
 if TYPE_CHECKING:
@@ -124,6 +112,24 @@ class Marked:
     places: Mapping[Added, tuple[int, ...]]
     """Of each part which sums are its."""
 
+    @property
+    def rows(self) -> Integers:
+        """The rows of every cell."""
+        return self.cells.rows
+
+    def units(self, places: NDArray[np.intp]) -> Integers:
+        """The units of some cells, as numbers in order."""
+        return self.cells.words[places] >> self.cells.grouping
+
+    def counted(self, part: Added | None = None) -> Iterator[tuple[Integers, list[Integers]]]:
+        """The rows of cells that count, and what these add to a part; some cells at a time."""
+        places = () if part is None else self.places[part]
+        for begin in range(0, len(self.cells), AT_ONCE):
+            some = slice(begin, begin + AT_ONCE)
+            inside = ~self.out[some]
+            sums = [self.cells.sums[place][some][inside].astype(np.int64) for place in places]
+            yield self.cells.rows[some][inside], sums
+
     def kept(self) -> Iterator[Cells]:
         """The cells that count, some at a time."""
         for begin in range(0, len(self.cells), AT_ONCE):
@@ -166,44 +172,8 @@ def _add(total: Integers, index: Integers, values: Integers, peak: int) -> None:
 
 def removed(marked: Marked, parts: Sequence[OfTable]) -> dict[OfTable, Integers]:
     """The integers of the whole table."""
-    outside = {part: [0, 0] for part in parts if isinstance(part, Outside)}
-    counted = 0
-    for cells in marked.kept():
-        counted += int(Rows().counted(cells.rows, cells.rows, marked.caps.max_rows).sum())
-        for each, ends in outside.items():
-            for end, values in enumerate(marked.sums(each, cells)):
-                if values.any():
-                    ends[end] += int(each.counted(values, cells.rows, marked.caps.max_rows).sum())
-    found: dict[OfTable, list[int]] = {}
-    for part in parts:
-        if isinstance(part, Outside):
-            found[part] = outside[part]
-        elif isinstance(part, UnitsSeen):
-            found[part] = [len(marked.start) << WEIGHT_BITS]
-        elif isinstance(part, RowsCounted):
-            found[part] = [counted << WEIGHT_BITS]
-        else:
-            assert isinstance(part, UnitsOver | RowsOver)
-            found[part] = [_over(marked, part, parts) << WEIGHT_BITS]
-    most = SATURATED_TOTAL
-    return {part: np.array([[min(n, most) for n in own]], dtype=np.int64) for part, own in found.items()}
+    return {part: _one_line(part.of_sorted(marked)) for part in parts}
 
 
-def _over(marked: Marked, part: UnitsOver | RowsOver, parts: Sequence[OfTable]) -> int:
-    """Units over a cap, or the rows that they lose to the caps, of each unit up to a limit."""
-    cells, most = marked.cells, marked.caps.max_rows
-    long, wide = cells.rows > most, any(isinstance(other, UnitsOver) and other.groups for other in parts)
-    out = marked.out if wide else np.zeros_like(marked.out)
-    if isinstance(part, UnitsOver):
-        touched = np.flatnonzero(out if part.groups else long)
-    else:
-        touched = np.flatnonzero(out | long)
-    if not len(touched):
-        return 0
-    units = cells.words[touched] >> cells.grouping
-    first = np.flatnonzero(np.diff(units, prepend=-1))
-    if isinstance(part, UnitsOver):
-        return len(first)
-    rows = cells.rows[touched]
-    lost = np.where(out[touched], rows, rows - most)
-    return int(np.minimum(np.add.reduceat(lost, first), part.seen_to).sum())
+def _one_line(numbers: Sequence[int]) -> Integers:
+    return np.array([[min(number, SATURATED_TOTAL) for number in numbers]], dtype=np.int64)

@@ -57,6 +57,12 @@ def test_each_cause_is_what_it_is_by_hand() -> None:
     assert "least" in str(found)
 
 
+def test_a_rehearsal_of_no_caps_is_refused_before_rows_are_read() -> None:
+    with pytest.raises(InvalidInput, match="at least one pair") as refused:
+        ts.rehearse(asked(), "no such file.csv", caps=[])
+    assert refused.value.argument == "caps"
+
+
 def test_a_quantile_inside_its_bounds_is_not_clamped() -> None:
     visits = ts.Private(ROWS.slice(0, 1)).table(unit="who").per_unit(max_rows_per_group=4)
     plan = visits.agg(low=ts.median("cost", 0, 100), high=ts.quantile("cost", 0.99, 0, 100)).plan(rho=0.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import pkgutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, TallystickError
+from tallystick.publish import kinds
 from tallystick.publish.datasets import find
 from tallystick.publish.export import Files
 from tallystick.publish.kinds.caps import Caps
@@ -66,7 +68,7 @@ def requests(book: Any) -> dict[str, Request]:
     }
 
 
-KINDS = ["question", "statement", "linear", "logistic", "caps"]
+KINDS = [module.name for module in pkgutil.iter_modules(kinds.__path__)]
 
 
 def through_json(data: dict[str, Any]) -> Any:
@@ -259,6 +261,15 @@ def test_principals_keep_their_keys_apart(book: Any) -> None:
     assert rows == ["local", "ada"]
     assert book.principal == "local"
     assert book.verify().intact
+
+
+def test_a_price_knows_what_its_principal_paid(book: Any) -> None:
+    request = Request(question(book), key="k", why="report")
+    paid = run(request, book, "ana").paid
+    assert paid is not None
+    assert price(request, book, principal="ana").again == paid.charge
+    assert price(request, book).again is None
+    assert price(request, book, principal="ben").again is None
 
 
 def test_explain_in_a_statement_is_an_offer_and_charges_nothing(book: Any) -> None:

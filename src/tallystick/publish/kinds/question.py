@@ -32,7 +32,8 @@ class Question(Kind):
     account: str | None = None
     """The account that pays: the population of the data set, or a block of it."""
     source: str | None = None
-    """The place of the data, if they moved."""
+    """The place of the data, if they moved. It is opened with the rights of the process, so a service must refuse it
+    from its clients."""
     is_new: bool = False
     """True if it is a release of its own under a new key; else the plan and its data are the key."""
 

@@ -1,7 +1,8 @@
 """What caps and bounds left out of a table: how much, of how much, and which share; read from the noisy integers.
 
-A new report is one function here and its entry in ``REPORTS``: it reads one part and gives its lines. Reading is
-post-processing. A share is a ratio of two noisy numbers, with the interval of Fieller that ``ratio`` gives.
+A new report is one function and its entry in ``REPORTS``: the function reads one part and gives its lines, and the
+entry says which questions have such a part. ``words`` has their sentences. Reading is post-processing. A share is a
+ratio of two noisy numbers, with the interval of Fieller that ``ratio`` gives.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tallystick.inference.linear import half_width
 from tallystick.tables.estimates import Estimate, Noisy, ratio
 from tallystick.tables.expressions import constants_of
 from tallystick.tables.parts import OfTable, Outside, Part, RowsOver, UnitsOver
+from tallystick.tables.reporting import words
 from tallystick.tables.reporting.line import Line
 from tallystick.tables.reporting.totals import RowsCounted, UnitsSeen
 
@@ -27,17 +29,29 @@ if TYPE_CHECKING:
 
 
 def removed_parts(query: Query, seen_to: int, totals: bool) -> tuple[OfTable, ...]:
-    """Return what may be left out, by what is public alone: units over each cap, rows, and values beyond each bound.
+    """Return what may be left out, by what is public alone: the parts of all reports.
 
     With ``totals`` also of how many: units in all, and rows that count.
     """
+    asked: list[OfTable] = []
+    of: list[OfTable] = []
+    for report in REPORTS.values():
+        parts = report.parts(query, seen_to)
+        asked += parts
+        of += [report.total] if parts and totals else []
+    return tuple(dict.fromkeys([*asked, *of]))
+
+
+def _caps_exceeded(query: Query, seen_to: int) -> list[UnitsOver]:
     groups, rows = query.can_leave_out
-    over: list[OfTable] = [UnitsOver(query.caps.max_groups, groups=True)] if groups else []
-    over += [UnitsOver(query.caps.max_rows, groups=False), RowsOver(seen_to)] if rows else []
-    outside = outside_parts(query)
-    of_units: list[OfTable] = [UnitsSeen()] if over and totals else []
-    of_rows: list[OfTable] = [RowsCounted()] if (rows or outside) and totals else []
-    return tuple(dict.fromkeys([*over, *outside, *of_units, *of_rows]))
+    over = [UnitsOver(query.caps.max_groups, groups=True)] if groups else []
+    over += [UnitsOver(query.caps.max_rows, groups=False)] if rows else []
+    return over
+
+
+def _rows_exceeding(query: Query, seen_to: int) -> list[RowsOver]:
+    _, rows = query.can_leave_out
+    return [RowsOver(seen_to)] if rows else []
 
 
 def outside_parts(query: Query, measures: Iterable[Measure] | None = None) -> list[Outside]:
@@ -65,8 +79,8 @@ class Reading:
     numbers: Mapping[Part, Noisy]
     confidence: float
 
-    def line(self, part: OfTable, place: int, total: OfTable, of: str, did: str, *, is_beside: bool = False) -> Line:
-        """Return the line of one number of a part, with its share of ``total`` if that was asked.
+    def line(self, part: OfTable, place: int, of: str, did: str, *, is_beside: bool = False) -> Line:
+        """Return the line of one number of a part, with its share of the report's total if that was asked.
 
         ``of`` says what the total is of, and ``did`` what is true of the share. A number that ``is_beside`` the total
         is no part of it: the share is of both together.
@@ -77,7 +91,7 @@ class Reading:
         value = float(number.column[0])
         # a number below zero is read as 0, as ``ratio`` reads it: nearer to every number that it can be
         line = Line(part.told[place], *_whole(value, value - half, max(value, 0.0) + half))
-        whole = self.numbers.get(total)
+        whole = self.numbers.get(REPORTS[type(part)].total)
         if whole is None:
             return line
         read = _of_both if is_beside else _of_one
@@ -103,35 +117,44 @@ class Reading:
 
 def units_over(part: UnitsOver, reading: Reading) -> Iterator[Line]:
     """Report the units with more groups, or more rows in some group, than count."""
-    yield reading.line(part, 0, UnitsSeen(), "units", part.label.replace("units with", "had"))
+    yield reading.line(part, 0, words.UNITS, words.had_more(part.cap, are_groups=part.groups))
 
 
 def rows_over(part: RowsOver, reading: Reading) -> Iterator[Line]:
     """Report the rows over the caps. They are beside the rows that count, and may be more."""
-    counted = f"counting up to {part.seen_to:,} such rows of each unit: more, where one has more"
-    yield reading.line(part, 0, RowsCounted(), "rows", f"were over the caps, {counted}", is_beside=True)
+    yield reading.line(part, 0, words.ROWS, words.were_over_caps(part.seen_to), is_beside=True)
 
 
 def values_outside(part: Outside, reading: Reading) -> Iterator[Line]:
     """Report the values below, and those above the bounds of a column."""
-    for place, what in enumerate(part.told):
-        did = what.replace("values", "had a value", 1)
-        yield reading.line(part, place, RowsCounted(), "rows that count", did)
+    below, above = words.had_value_below(part.column, part.lower), words.had_value_above(part.column, part.upper)
+    yield reading.line(part, 0, words.COUNTED, below)
+    yield reading.line(part, 1, words.COUNTED, above)
 
 
-REPORTS: Final[Mapping[type[OfTable], Callable[[Any, Reading], Iterator[Line]]]] = {
-    UnitsOver: units_over,
-    RowsOver: rows_over,
-    Outside: values_outside,
+@dataclass(frozen=True, slots=True)
+class LimitReport:
+    """Of which questions what is told, of which total that is a share, and its lines."""
+
+    parts: Callable[[Query, int], Sequence[OfTable]]
+    """Return the parts that a question has, by what is public alone; a unit's rows are seen up to the second one."""
+    total: OfTable
+    lines: Callable[[Any, Reading], Iterator[Line]]
+
+
+REPORTS: Final[Mapping[type[OfTable], LimitReport]] = {
+    UnitsOver: LimitReport(_caps_exceeded, UnitsSeen(), units_over),
+    RowsOver: LimitReport(_rows_exceeding, RowsCounted(), rows_over),
+    Outside: LimitReport(lambda query, _: outside_parts(query), RowsCounted(), values_outside),
 }
-"""The report of each part. Totals have none: they are told with the parts."""
+"""The report of each part, in the order in which they are told. Totals have none: they are told with the parts."""
 
 
 def limit_lines(parts: Sequence[OfTable], numbers: Mapping[Part, Noisy], confidence: float) -> tuple[Line, ...]:
     """Return the lines of all parts, in their order."""
     reading = Reading(numbers, check.inside("confidence", confidence))
     reported = (part for part in parts if type(part) in REPORTS)
-    return tuple(line for part in reported for line in REPORTS[type(part)](part, reading))
+    return tuple(line for part in reported for line in REPORTS[type(part)].lines(part, reading))
 
 
 def _of_one(number: Noisy, whole: Noisy, confidence: float) -> tuple[Estimate, Estimate]:

@@ -6,6 +6,7 @@ Each is a number with noise of its own (docs/theory/query-removed.md). A part kn
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +14,7 @@ from sqlglot import exp
 
 from tallystick.tables.capping import ROWS, SIGN, UNIT
 from tallystick.tables.dialects import SATURATED_TOTAL, Tree, Words, case, compare, name, table, whole
-from tallystick.tables.parts import WEIGHT_BITS, Caps, OfTable, Rows
+from tallystick.tables.parts import WEIGHT_BITS, Caps, OfTable, Rows, SortedCells
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,9 @@ class UnitsSeen(Seen):
     def of_unit(self, words: Words, out: Tree, caps: Caps) -> Tree:
         return whole(self.peak(caps))
 
+    def of_sorted(self, cells: SortedCells) -> Sequence[int]:
+        return (len(cells.start) << WEIGHT_BITS,)
+
 
 @dataclass(frozen=True, slots=True)
 class RowsCounted(Seen):
@@ -73,6 +77,12 @@ class RowsCounted(Seen):
     def of_unit(self, words: Words, out: Tree, caps: Caps) -> Tree:
         counted = case([(out, whole(0))], self._of_cell(words, caps))
         return words.sum(counted, SATURATED_TOTAL, self.peak(caps))
+
+    def of_sorted(self, cells: SortedCells) -> Sequence[int]:
+        counted = 0
+        for rows, _ in cells.counted():
+            counted += int(Rows().counted(rows, rows, cells.caps.max_rows).sum())
+        return (counted << WEIGHT_BITS,)
 
     def _of_cell(self, words: Words, caps: Caps) -> Tree:
         counted = Rows().contribution(words, name(ROWS), name(ROWS), caps.max_rows)

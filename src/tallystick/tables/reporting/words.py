@@ -19,6 +19,9 @@ INTERVAL: Final = "95 % noise interval for this number of the table itself (priv
 LIMITED: Final = f"{INTERVAL}; where a unit's rows are counted up to a limit, it may have lost more"
 TOO_NOISY: Final = "Too noisy to tell: the 95 % interval holds 0 and half of the total."
 """The rule, in a sentence to print beside such a line."""
+UNITS: Final = "units"
+ROWS: Final = "rows"
+COUNTED: Final = "rows that count"
 COMPUTED: Final = "computed from released numbers, without an interval of its own"
 
 
@@ -92,6 +95,31 @@ def explain(line: Line) -> str:
     if line.value is None:
         return line.did
     return f"{line}: {TOO_NOISY if line.too_noisy else LIMITED}"
+
+
+def had_more(cap: int, *, are_groups: bool) -> str:
+    """Return what is true of units over a cap.
+
+    >>> had_more(1, are_groups=True), had_more(3, are_groups=False)
+    ('had more than 1 group', 'had more than 3 rows in a group')
+    """
+    plural = "s" * (cap > 1)
+    return f"had more than {cap} group{plural}" if are_groups else f"had more than {cap} row{plural} in a group"
+
+
+def were_over_caps(seen_to: int) -> str:
+    """Return what is true of rows over the caps."""
+    return f"were over the caps, counting up to {seen_to:,} such rows of each unit: more, where one has more"
+
+
+def had_value_below(column: str, bound: float) -> str:
+    """Return what is true of rows with a value below the bounds."""
+    return f"had a value of {column} below {bound:g}"
+
+
+def had_value_above(column: str, bound: float) -> str:
+    """Return what is true of rows with a value above the bounds."""
+    return f"had a value of {column} above {bound:g}"
 
 
 def left_out(lines: Sequence[Line], who: str) -> str:

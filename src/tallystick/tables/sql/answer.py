@@ -273,12 +273,11 @@ def answered(
     except IdempotencyConflict as problem:
         if asked.form is None:
             raise
-        conflict = IdempotencyConflict(
-            f"this statement was asked before and has no answer ({problem}); to pay and try again, give it another key",
-            remedies=[Remedy("set_argument", argument="key", value="again")],
+        said = (
+            f"this statement was asked before and has no answer ({problem}); to pay and try again, give it another key"
         )
-        conflict.interface = "sql"
-        raise conflict from None
+        remedies = [Remedy("set_argument", argument="key", value="again")]
+        raise IdempotencyConflict(said, remedies=remedies).in_words_of("sql") from None
     except BudgetExceeded as problem:
         payer = asked.plan.account or account
         raise denied_statement(statement, problem, payer, statement.released.known.dataset) from None
@@ -333,9 +332,7 @@ def denied_statement(
     for remedy in denial.remedies:
         is_own = remedy.get("argument") in own
         remedies.append(Remedy(remedy.kind, **remedy.facts, in_statement=True) if is_own else remedy)
-    denial = denial.with_remedies(remedies)
-    denial.interface = "sql"
-    return denial
+    return denial.with_remedies(remedies).in_words_of("sql")
 
 
 def reason_of(statement: Statement, why: str | None) -> str:

@@ -462,8 +462,7 @@ class Aggregation:
         if delta is None or strategy == "PUBLIC_GROUPS":
             raise self.text.refused(
                 f"GROUP BY {', '.join(columns)} without a public list of groups", self.grouped,
-                "", why="which groups appear can itself reveal someone",
-                remedies=[Remedy("list_keys"), Remedy("find_keys", delta=1e-6)],
+                "", why="which groups appear can itself reveal someone", remedies=_ways_to_groups(strategy),
             )  # fmt: skip
         return private_keys(delta=delta)
 
@@ -501,6 +500,12 @@ class Aggregation:
         order = [name for names, _ in lists for name in names]
         rows = (tuple(itertools.chain(*pieces)) for pieces in itertools.product(*(values for _, values in lists)))
         return [tuple(row[order.index(column)] for column in columns) for row in rows]
+
+
+def _ways_to_groups(strategy: str) -> list[Remedy]:
+    """Return what gives a statement its groups: a strategy that it names leaves one way."""
+    ways = {"PUBLIC_GROUPS": [Remedy("list_keys")], "LAPLACE_THRESHOLD": [Remedy("find_keys", delta=1e-6)]}
+    return ways.get(strategy, [Remedy("list_keys"), Remedy("find_keys", delta=1e-6)])
 
 
 def key_delta(registered: float | None, given: float | None) -> float | None:

@@ -10,6 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused, Remedy
+from tallystick.ledger.filters import USUAL_DELTA
 from tallystick.printing import given
 from tallystick.rounding import fraction_down
 from tallystick.tables.budget import AMOUNTS
@@ -227,15 +228,11 @@ def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, fl
         if any(word in price for word in ("rho", "epsilon", "error")):
             # a delta, or the word pure, that the asker names makes any price the asker's own
             return {**price, **_named(given), **_named(options.price)}
-    problem = InvalidInput(
-        "price",
-        None,
-        "a registered price",
-        code="no_price",
-        remedies=[Remedy("set_argument", argument="rho", value=0.01)],
+    remedies = (
+        Remedy("set_argument", argument="rho", value=0.01),
+        Remedy("set_argument", argument="epsilon", value=0.1, more={"delta": USUAL_DELTA}),
     )
-    problem.interface = "sql"
-    raise problem
+    raise InvalidInput("price", None, "a registered price", code="no_price", remedies=remedies).in_words_of("sql")
 
 
 def _named(price: Mapping[str, Any]) -> dict[str, Any]:

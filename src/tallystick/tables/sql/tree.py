@@ -199,9 +199,8 @@ class Text:
         """The error for what cannot be answered: what, where it stands (None: beside the text), and what works."""
         reason, place = f" ({why})" if why else "", "" if at is None else f" at {self.position(at)}"
         works = f"; works: {fix}" if fix else ""
-        problem = NotAnswered(f"{what}{place} cannot be answered{reason}{works}", remedies=remedies)
-        problem.interface = "sql"
-        return problem
+        message = f"{what}{place} cannot be answered{reason}{works}"
+        return NotAnswered(message, remedies=remedies).in_words_of("sql")
 
     def wrong(
         self,
@@ -213,9 +212,8 @@ class Text:
         remedies: Iterable[Remedy] = (),
     ) -> InvalidInput:
         """The error for what is not understood: a name or a type that does not fit."""
-        problem = InvalidInput("sql", f"{what} at {self.position(at)}", allowed, code=code, remedies=remedies)
-        problem.interface = "sql"
-        return problem
+        found = f"{what} at {self.position(at)}"
+        return InvalidInput("sql", found, allowed, code=code, remedies=remedies).in_words_of("sql")
 
     def _start(self, node: exp.Expr) -> int:
         """Some nodes do not know their place: then the last time their word stands before their first child."""

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallystick.errors import BudgetExceeded, Refused, Remedy, TallystickError
 from tallystick.ledger.filters import LARGEST, UNITS_0, UNITS_1, USUAL_DELTA, Amount, Filter
@@ -186,34 +186,54 @@ def _more_noise(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) ->
     return []
 
 
-GUARANTEES = {"zcdp": "rho", "pure_dp": "epsilon", "approx_dp": "epsilon"}
-"""The number of a guarantee that stands for a whole release, by its kind."""
-OWN = {"zcdp": ("zcdp",), "approx": ("pure_dp", "approx_dp")}
-"""The guarantees whose number is what an account of a kind counts."""
+class _Guarantee(NamedTuple):
+    """A guarantee that stands for a whole release: how it is written, and which accounts count its number."""
+
+    name: str
+    number: str
+    counted_by: str
+
+
+def _guarantee_of(loss: PrivacyLoss) -> tuple[_Guarantee, Any] | None:
+    """Return how the loss is written and its leaf, if it is one guarantee and nothing else."""
+    from tallystick.accounting.leaves.pure import ApproxDp, PureDp
+    from tallystick.accounting.leaves.renyi import Zcdp
+
+    written = {
+        Zcdp: _Guarantee("zcdp", "rho", "zcdp"),
+        PureDp: _Guarantee("pure_dp", "epsilon", "approx"),
+        ApproxDp: _Guarantee("approx_dp", "epsilon", "approx"),
+    }
+    if len(loss.terms) != 1 or loss.group != 1:
+        return None
+    [(lone, count)] = loss.terms
+    guarantee = written.get(type(lone))
+    return None if guarantee is None or count != 1 else (guarantee, lone)
 
 
 def _smaller_guarantee(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -> list[Remedy]:
     """The same guarantee with the largest number that fits, if the loss is one guarantee and nothing else."""
-    lone = [leaf for leaf, count in loss.terms if count == 1 and leaf.kind in GUARANTEES]
-    is_one = len(loss.terms) == len(lone) == 1 and loss.group == 1
-    if not is_one or problem.left.a1 < problem.asked.a1 or problem.left.a0 <= 0:
+    found = _guarantee_of(loss)
+    if found is None or problem.left.a1 < problem.asked.a1 or problem.left.a0 <= 0:
         return []
-    name, delta = GUARANTEES[lone[0].kind], float(getattr(lone[0], "delta", 0.0))
+    guarantee, lone = found
+    delta = float(getattr(lone, "delta", 0.0))
     words = [f"delta={delta!r}"] if delta else []
     words += [] if account.adjacency == "add_remove" else [f"adjacency='{account.adjacency}'"]
 
     def text(value: float) -> str:
-        return f"{lone[0].kind}({', '.join([f'{name}={value!r}', *words])})"
+        return f"{guarantee.name}({', '.join([f'{guarantee.number}={value!r}', *words])})"
 
     def price(value: float) -> Amount:
         from tallystick.accounting.expression import read_loss
 
         return account.price(read_loss(text(value)))
 
-    if lone[0].kind in OWN.get(account.currency.kind, ()):
+    if account.currency.kind == guarantee.counted_by:
         value = _largest(problem.left, price, account)
     else:
-        value = lower_value(name, float(getattr(lone[0], name)), price, problem, account)
+        asked = float(getattr(lone, guarantee.number))
+        value = lower_value(guarantee.number, asked, price, problem, account)
     return [] if value is None else [Remedy("lower_loss", loss=text(value))]
 
 

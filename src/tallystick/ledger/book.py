@@ -76,7 +76,7 @@ class Ledger:
             places.require_no_ledger(_checked_place(place), config)
         self.store: Store = open_store(place, create=create, probe=probe)
         try:
-            self._places = places.KnownPlaces(self.store.names(), config)
+            self._places = places.KnownPlaces(self.store.names(), config, inside=self.store.schema)
             self._known = self._places.read()
             self.id = self._genesis(create, is_accepted=first_use is not None)
             self._anchor = AnchorFile(self.id, config)

@@ -8,7 +8,6 @@ the server says of itself.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import tempfile
@@ -21,6 +20,8 @@ from tallystick.ledger.chain import config_directory, digest, own_file
 from tallystick.place import Place
 
 RECORD: Final = re.compile(rb"^([0-9a-f]{32}) ")
+LONGEST: Final = 65536
+"""Bytes of a record that are read."""
 
 
 def names_of_file(path: Path) -> tuple[str, ...]:
@@ -60,7 +61,8 @@ class KnownPlaces:
     True
     """
 
-    def __init__(self, names: Iterable[str], directory: Path | None = None) -> None:
+    def __init__(self, names: Iterable[str], directory: Path | None = None, *, inside: str = "") -> None:
+        self._inside = inside
         folder = (directory or config_directory()) / "places"
         self._paths = {name: folder / digest(name) for name in dict.fromkeys(names)}
 
@@ -68,9 +70,31 @@ class KnownPlaces:
         """Return the identifier of the ledger that was used under each name that has one."""
         known = {}
         for name, path in self._paths.items():
-            with contextlib.suppress(OSError):  # without a record the first write makes one, or fails
-                known[name] = _identifier(path)
+            try:
+                known[name] = self._identifier(path)
+            except (FileNotFoundError, NotADirectoryError):  # the first write makes a record, or fails
+                continue
+            except OSError as error:
+                raise Unavailable(
+                    f"{path} cannot be read ({error.strerror}), so this host cannot tell which ledger was at this place"
+                ) from None
         return known
+
+    def _identifier(self, path: Path) -> str:
+        """Return the identifier in one record; a record that holds none is damaged.
+
+        A ledger with the same identifier in another schema may be a copy, so it counts as another one.
+        """
+        with os.fdopen(own_file(path, os.O_RDONLY), "rb") as file:
+            head, _, inside = file.read(LONGEST).partition(b"\n")
+        match = RECORD.match(head)
+        if match is None:
+            raise LedgerIntegrity(
+                f"the file {path} is damaged, so this host cannot tell which ledger was at this place. Find out who "
+                "changed it, then remove it"
+            )
+        identifier = match[1].decode()
+        return identifier if inside.decode(errors="replace") == self._inside else f"{identifier} in another schema"
 
     def is_complete(self, known: Mapping[str, str]) -> bool:
         """True if every name has a record."""
@@ -81,7 +105,7 @@ class KnownPlaces:
         for name, path in self._paths.items():
             try:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                _replace(path, f"{ledger_id} {name}\n".encode(errors="backslashreplace"))
+                _replace(path, f"{ledger_id} {name}\n{self._inside}".encode(errors="backslashreplace"))
             except OSError as error:
                 raise Unavailable(
                     f"{path} cannot be written ({error.strerror}). Nothing was written to the ledger. "
@@ -100,15 +124,3 @@ def _replace(path: Path, content: bytes) -> None:
     except BaseException:
         os.unlink(written)
         raise
-
-
-def _identifier(path: Path) -> str:
-    """Return the identifier in one file; a file that holds none is damaged."""
-    with os.fdopen(own_file(path, os.O_RDONLY), "rb") as file:
-        match = RECORD.match(file.read(64))
-    if match is None:
-        raise LedgerIntegrity(
-            f"the file {path} is damaged, so this host cannot tell which ledger was at this place. Find out who "
-            "changed it, then remove it"
-        )
-    return match[1].decode()

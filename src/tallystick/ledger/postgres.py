@@ -151,6 +151,11 @@ class PostgresStore:
             self._process = os.getpid()
         return self._connection
 
+    @property
+    def schema(self) -> str:
+        """The schema that holds the ledger."""
+        return self._schema
+
     def names(self) -> tuple[str, ...]:
         """The names under which a host remembers which ledger is here."""
         from psycopg.errors import InsufficientPrivilege

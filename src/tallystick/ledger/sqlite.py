@@ -96,6 +96,11 @@ class SqliteStore:
             self.close()
             raise
 
+    @property
+    def schema(self) -> str:
+        """A file has no schemas."""
+        return ""
+
     def names(self) -> tuple[str, ...]:
         """The names under which a host remembers which ledger is here."""
         return self._names

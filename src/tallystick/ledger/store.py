@@ -144,6 +144,10 @@ class Store(Protocol):
     def read(self) -> AbstractContextManager[Transaction]:
         """A consistent snapshot."""
 
+    @property
+    def schema(self) -> str:
+        """The schema of a database that holds the ledger; empty for a file."""
+
     def names(self) -> tuple[str, ...]:
         """The names under which a host remembers which ledger is here."""
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.place import shown
 from tallystick.tables.scratch import private_root
 
 _CLONE: Final = 0x40049409
@@ -231,15 +232,17 @@ def _open(path: str, argument: str) -> int:
     """The descriptor of a regular file. A pipe or a device would be waited for, so it is not opened to the end."""
     wish = "an existing file that can be read; patterns such as *.parquet are not read"
     if "\0" in path or not _is_text(path):
-        raise InvalidInput(argument, path.encode(errors="replace").decode(), wish)
+        raise InvalidInput(argument, shown(path.encode(errors="replace").decode()), wish)
     try:
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
         descriptor = os.open(path, flags)
     except OSError:
-        raise InvalidInput(argument, path, wish) from None
+        descriptor = -1
+    if descriptor < 0:  # not inside the handler: the system's error quotes the path, which may be a URL with a password
+        raise InvalidInput(argument, shown(path), wish)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise InvalidInput(argument, path, wish)
+        raise InvalidInput(argument, shown(path), wish)
     return descriptor
 
 

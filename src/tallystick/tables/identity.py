@@ -205,11 +205,12 @@ class _Marked:
             if suffix:
                 tables.add(suffix)
                 near |= whole
+        tables |= _suffixes(inodes)
         for mark in lasting:
             if not mark.startswith(FILE):
                 continue
-            # where a registered link led before, or a file that a program registered by its path
-            suffix = next((each for each in tables if mark.endswith(each)), "")
+            # where a registered link led before, a file beside others, or one that a program registered by its path
+            suffix = max((each for each in tables if mark.endswith(each)), key=len, default="")
             place = mark.removeprefix(FILE).removesuffix(suffix)
             whole = _file_marks(place, _remembered(inodes, suffix, is_newest=SourceId.of(mark) == dataset.source))
             marks |= {f"{each}{suffix}" for each in whole}
@@ -237,6 +238,16 @@ class _Marked:
         overlap = (own.marks & (self.near | self.moved)) | (own.near & (self.marks | self.moved))
         has_view = not own.plain or bool(own.views & self.tables)
         return bool(overlap) or (has_view and bool(own.near & self.near))
+
+
+def _suffixes(inodes: Iterable[str]) -> set[str]:
+    """The tables of DuckDB files whose inodes were remembered, as ``table_suffix`` writes them.
+
+    >>> _suffixes(["inode 66:12 visits", "inode 66:12@99 visits", "inode 66:13"])
+    {' visits'}
+    """
+    named = {mark.removeprefix(INODE).partition(" ")[2] for mark in inodes}
+    return {f" {table}" for table in named if table}
 
 
 def _of_server(marks: Iterable[str]) -> bool:

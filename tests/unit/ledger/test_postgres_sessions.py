@@ -249,3 +249,17 @@ def test_a_url_that_leads_to_another_schema_is_noticed(postgres, tmp_path):
             assert "this host knows ledger" in ledger.verify().problems[0]
             with pytest.raises(LedgerIntegrity, match="this host knows ledger"):
                 ledger.open("b", budget=Budget.zcdp(1), unit="person")
+
+
+def test_a_copy_in_a_schema_that_comes_first_is_noticed(postgres, tmp_path):
+    """The copy has the same identifier and head, and may say that nothing is spent."""
+    config = tmp_path / "config"
+    with database(postgres) as (_, url):
+        with Ledger(url, config=config) as ledger, spend(ledger.open("a", budget=Budget.zcdp(9), unit="person"), 8):
+            pass
+        run(url, "CREATE SCHEMA postgres")
+        for table in ("migration", "entry", "account", "dataset", "charge", "line", "answer", "quarantine", "failure"):
+            run(url, f"CREATE TABLE postgres.{table} AS SELECT * FROM public.{table}")
+        run(url, "UPDATE postgres.account SET own0 = 0, used0 = 0")
+        with Ledger(url, config=config) as ledger, pytest.raises(LedgerIntegrity, match="this host knows ledger"):
+            ledger.open("b", budget=Budget.zcdp(1), unit="person")

@@ -179,3 +179,31 @@ def test_an_engine_reads_its_own_folder_only(tmp_path: Path) -> None:
             with pytest.raises(duckdb.PermissionException):
                 engine.connection.execute(f"select * from read_parquet({place})")  # type: ignore[attr-defined]
         assert other.collect(f"select count(*) from read_parquet('{snapshot}')") == [[PRIVATE]]
+
+
+@pytest.mark.parametrize("how", ["beside", "program"])
+def test_the_base_of_a_view_is_refused_however_the_view_was_registered(how: str, tmp_path: Path, own: Account) -> None:
+    from tallystick.publish.datasets import Dataset, identified
+    from tallystick.publish.datasets import register as add
+
+    path = written(tmp_path / "theirs.duckdb", people(), "create view v as select who from t")
+    (tmp_path / "n.csv").write_text("who\n1\n")
+    owner = owner_of(own)
+    table = capped({"v": path, "n": tmp_path / "n.csv"} if how == "beside" else path, owner, "v")
+    found = identified(table)
+    if how == "beside":
+        add(Dataset("people", owner.name, table.to_data(), identity=found), owner)
+    else:
+        owner.register("people", source=found.name, marks=found.all_marks)
+    with pytest.raises(Refused, match="rows of the registered dataset 'people'"):
+        ask(path, own, "t")
+
+
+def test_a_url_in_place_of_a_public_file_is_not_quoted(tmp_path: Path, own: Account) -> None:
+    path = written(tmp_path / "mine.duckdb", people())
+    with pytest.raises(TallystickError) as caught:
+        capped(path, own, "t").group_by("who", keys="postgresql://ana:Can4ry@db/x")
+    problem: BaseException | None = caught.value
+    while problem is not None:
+        assert "Can4ry" not in str(problem)
+        problem = problem.__context__

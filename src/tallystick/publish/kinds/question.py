@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ class Question(Kind):
     plan: Mapping[str, Any]
     account: str | None = None
     """The account that pays: the population of the data set, or a block of it."""
-    source: str | None = None
+    source: str | None = field(default=None, repr=False)
     """The place of the data, if they moved. It is opened with the rights of the process, so a service must refuse it
     from its clients."""
     is_new: bool = False

@@ -224,7 +224,9 @@ def _roots_of(index: Any) -> list[_Place]:
 
 
 def _place_of(uri: Any) -> _Place:
-    return uri.getScheme() or "file", uri.getAuthority() or "", uri.getPath()
+    """Scheme, host and path. A user and a password before the host are not part of the place."""
+    host = (uri.getAuthority() or "").rpartition("@")[2]
+    return uri.getScheme() or "file", host, uri.getPath()
 
 
 def _listed_in(index: Any) -> list[_Place]:

@@ -165,6 +165,8 @@ def _typed(table: Any) -> Any:
 
 def _in_utc(table: Any) -> Any:
     """An Arrow table with its moments in UTC; the table itself if it has none with a time zone."""
+    if isinstance(getattr(table, "types", None), Mapping):  # rows that were made up here: they have no moments
+        return table
     try:
         import pyarrow as pa
     except ImportError:

@@ -103,7 +103,7 @@ def test_the_text_is_yaml_with_its_schema_and_json_inside(made):
 
 def test_a_field_that_only_a_person_can_fill_is_asked_for_and_kept(clinic):
     without = card(clinic.release(), about={name: text for name, text in ABOUT.items() if name != "region"})
-    with pytest.raises(InvalidInput, match=r'--update --about "region=..."'):
+    with pytest.raises(InvalidInput, match=r"about=\{"):
         registry_record(without.facts)
     check_answers(ABOUT)
     with pytest.raises(InvalidInput, match="Summary statistics"):

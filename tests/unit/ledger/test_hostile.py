@@ -141,9 +141,10 @@ def test_text_that_cannot_be_kept_is_refused_before_anything_is_charged(ledger, 
 @pytest.mark.parametrize("text", GOOD_TEXT)
 def test_unusual_text_is_kept_as_it_is(ledger, text):
     account = ledger.open(text, budget=Budget.zcdp(1), unit=text)
-    with spend(account, key=text, why=text) as charge:
+    why = f"a reason {text}"  # a reason has words
+    with spend(account, key=text, why=why) as charge:
         charge.answer = {text: text}
-    assert account.history()[0].why == text
+    assert account.history()[0].why == why
     assert ledger.open(text).unit == text
     with pytest.raises(Exception) as caught, spend(account, key=text):
         pass

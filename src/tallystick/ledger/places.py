@@ -20,6 +20,8 @@ from tallystick.ledger.chain import config_directory, digest, own_file
 from tallystick.place import Place
 
 RECORD: Final = re.compile(rb"^([0-9a-f]{32}) ")
+UNREADABLE: Final = "unknown: its record cannot be read"
+"""Stands for the identifier in a record that this user may not read."""
 LONGEST: Final = 65536
 """Bytes of a record that are read."""
 
@@ -74,10 +76,8 @@ class KnownPlaces:
                 known[name] = self._identifier(path)
             except (FileNotFoundError, NotADirectoryError):  # the first write makes a record, or fails
                 continue
-            except OSError as error:
-                raise Unavailable(
-                    f"{path} cannot be read ({error.strerror}), so this host cannot tell which ledger was at this place"
-                ) from None
+            except OSError:  # the ledger can be read, and a write is refused
+                known[name] = UNREADABLE
         return known
 
     def _identifier(self, path: Path) -> str:

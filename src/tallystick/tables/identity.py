@@ -55,8 +55,15 @@ INODE: Final = "inode "
 WRITTEN: Final = "@"
 """Between an inode and the time of the file's last write. Numbers of inodes are used again, with another time."""
 
+SPARK: Final = "spark "
+LOCATION: Final = "location "
+"""Beginnings of marks: a name in a catalogue of Spark, and a place in a remote store."""
+
 UNKNOWN: Final = "unknown"
 """A mark in ``near``: some of the rows may come from a place that cannot be identified."""
+
+CACHED: Final = "cached"
+"""A mark in ``near``: Spark would read rows of its cache, which may be older than the files of the table."""
 
 
 def of_file(file: OpenFile, kind: str, table: str) -> Identity:
@@ -146,7 +153,14 @@ def recognise(ledger: Ledger, own: Identity) -> Recognised:
 
 def _refuse_hidden(ledger: Ledger, own: Identity, found: Overlap) -> None:
     """Refuse unregistered data that hold rows of registered ones, or might: their registration must not be escaped."""
+    is_in_doubt = bool(own.near & {UNKNOWN, CACHED})
     for dataset in ledger.datasets().values():
+        if SourceId.of(own.name) in dataset.sources and is_in_doubt:
+            raise Refused(
+                f"this name is registered as dataset {dataset.name!r}, but Spark may read its rows from another place "
+                "now: from its cache, through a symbolic link, or through a file system that is not known. "
+                "Remove the table from the cache, or give it the location that it had when it was registered"
+            )
         if SourceId.of(own.name) in dataset.sources:
             raise Refused(
                 f"this name is registered as dataset {dataset.name!r}, and leads to another table now. "
@@ -165,10 +179,10 @@ def _refuse_hidden(ledger: Ledger, own: Identity, found: Overlap) -> None:
             "shows, so they cannot be recognised. Make it a table (CREATE TABLE ... AS SELECT * FROM ...), or register "
             "it as a dataset"
         )
-    if not own.plain and UNKNOWN in own.near and ledger.datasets():
+    if not own.plain and is_in_doubt and ledger.datasets():
         raise Refused(
-            "this is a view, a foreign table or a data frame whose rows cannot be identified, and this ledger has "
-            "registered datasets. Register it, or ask a stored table"
+            "this is a view, a foreign table, a data frame or a table on a file system that is not known. Its rows "
+            "cannot be identified, and this ledger has registered datasets. Register it, or ask a stored table"
         )
 
 
@@ -224,12 +238,26 @@ class _Marked:
         A table of a DuckDB file is part of a dataset that is the whole file, and a file in a folder is part of a
         dataset that is the folder.
         """
+        if self._may_be_elsewhere(own):
+            return False
         is_inside = own.plain and own.name.startswith(FILE) and own.near & self.marks
         if own.all_marks & self.marks or is_inside:
             return True
         if SourceId.of(own.name) not in self.sources:
             return False
         return not (_of_server(own.marks) and _of_server(self.marks))
+
+    def _may_be_elsewhere(self, own: Identity) -> bool:
+        """True if a table of Spark may have other rows than those at the registered place.
+
+        Every Spark application can have its own catalogue, so a name in a catalogue does not say where rows are.
+        """
+        is_named = any(mark.startswith(SPARK) for mark in own.marks)
+        places = {mark for mark in self.marks if mark.startswith((FILE, LOCATION))}
+        if not is_named or not places:
+            return False
+        is_stale = CACHED in own.near and own.near.isdisjoint(places)
+        return UNKNOWN in own.near or is_stale
 
     def touches(self, own: Identity) -> bool:
         """True if the rows overlap although this is not the same table, or may: of two relations of one DuckDB file,

@@ -404,16 +404,143 @@ def test_a_partition_that_is_added_after_the_identification_is_not_read(spark: A
     assert identity.UNKNOWN in hidden.near  # a list inside a subquery is not kept
 
 
-def test_rows_of_the_cache_are_unknown(spark: Any, tmp_path: Path) -> None:
+def test_rows_of_the_cache_are_refused(spark: Any, ledger: Ledger, tmp_path: Path) -> None:
     """Spark reads the rows that it has in its cache, also after the files of the table were replaced."""
     spark.range(3).toDF("who").write.parquet(str(tmp_path / "kept"))
     spark.sql(f"CREATE TABLE kept USING parquet LOCATION '{tmp_path / 'kept'}'")
     try:
-        with Reader(source_of(spark)) as reader:
-            assert identity.UNKNOWN not in reader.identity("kept").near
+        assert not is_refused(ledger, spark, "kept")
         spark.table("kept").cache().count()
-        with Reader(source_of(spark)) as reader:
-            assert identity.UNKNOWN in reader.identity("kept").near
+        assert is_refused(ledger, spark, "kept")
     finally:
         spark.sql("UNCACHE TABLE kept")
         spark.sql("DROP TABLE kept")
+
+
+OVERLOADED = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
+LOCAL = "org.apache.hadoop.fs.LocalFileSystem"
+PROXY = "org.apache.hadoop.fs.ProxyLocalFileSystem"
+"""A class of Hive: the local file system under another scheme."""
+
+
+@pytest.fixture
+def kept_folder(spark: Any, ledger: Ledger, tmp_path: Path) -> Path:
+    """The folder of a registered table of three rows."""
+    rows = tmp_path / "store" / "rows"
+    spark.range(3).toDF("who").write.parquet(str(rows))
+    spark.sql(f"CREATE TABLE kept_rows USING parquet LOCATION '{rows}'")
+    registered(ledger, spark, "kept_rows")
+    spark.sql("DROP TABLE kept_rows")
+    return rows
+
+
+@pytest.mark.parametrize("reader", ["first", "second"])
+def test_a_second_name_by_options_of_a_reader_is_unknown(
+    spark: Any, ledger: Ledger, kept_folder: Path, reader: str
+) -> None:
+    """Options of one reader are settings of Hadoop for that reader alone."""
+    mount = {"fs.viewfs.mounttable.clinic.link./own": f"file://{kept_folder.parent}"}
+    proxy = {"fs.pfile.impl": PROXY}
+    before = spark.conf.get("spark.sql.sources.useV1SourceList")
+    if reader == "second":
+        spark.conf.set("spark.sql.sources.useV1SourceList", "")
+    try:
+        frames = {
+            "viewfs": spark.read.options(**mount).parquet("viewfs://clinic/own/rows"),
+            "pfile": spark.read.options(**proxy).parquet(f"pfile://{kept_folder}"),
+        }
+        for name, frame in frames.items():
+            assert frame.count() == 3, name
+            found = asked(frame, "table", "identify")
+            assert identity.UNKNOWN in found.near, name
+            assert is_refused(ledger, frame), name
+    finally:
+        spark.conf.set("spark.sql.sources.useV1SourceList", before)
+
+
+def test_a_second_name_of_a_table_of_the_catalogue_is_unknown(spark: Any, ledger: Ledger, kept_folder: Path) -> None:
+    option = f"'fs.viewfs.mounttable.ward.link./own' 'file://{kept_folder.parent}'"
+    spark.sql(f"CREATE TABLE beside USING parquet OPTIONS ({option}) LOCATION 'viewfs://ward/own/rows'")
+    try:
+        assert spark.table("beside").count() == 3
+        assert is_refused(ledger, spark, "beside")
+    finally:
+        spark.sql("DROP TABLE beside")
+
+
+def test_another_class_for_local_files_is_unknown(spark: Any, ledger: Ledger, kept_folder: Path) -> None:
+    """Settings of a session are settings of Hadoop. Here a path of the analyst leads to registered files."""
+    own = kept_folder.parent.parent / "own"
+    settings = {
+        "fs.file.impl": OVERLOADED,
+        "fs.viewfs.overload.scheme.target.file.impl": LOCAL,
+        "fs.viewfs.mounttable.default.name.key": "analyst",
+        f"fs.viewfs.mounttable.analyst.link.{own}": f"file://{kept_folder.parent}",
+        "fs.file.impl.disable.cache": "true",
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        spark.sql(f"CREATE TABLE beside USING parquet LOCATION 'file://{own}/rows'")
+        assert spark.table("beside").count() == 3
+        assert is_refused(ledger, spark, "beside")
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+        spark.sql("DROP TABLE IF EXISTS beside")
+
+
+def test_the_kept_object_and_the_configured_class_are_both_asked(spark: Any, ledger: Ledger, folder: Path) -> None:
+    """Hadoop keeps an object per store. Another process makes one of the configured class."""
+    place = f"file://{folder}/files"
+    spark.sql(f"CREATE TABLE beside USING parquet OPTIONS ('fs.file.impl' '{PROXY}') LOCATION '{place}'")
+    spark.sql(f"CREATE TABLE plain USING parquet LOCATION '{place}'")
+    try:
+        assert not is_refused(ledger, spark, "plain")
+        assert is_refused(ledger, spark, "beside")
+    finally:
+        spark.sql("DROP TABLE beside")
+        spark.sql("DROP TABLE plain")
+
+
+def test_the_object_that_hadoop_keeps_is_asked(spark: Any, ledger: Ledger, kept_folder: Path) -> None:
+    """The object was made under settings that are gone."""
+    mount = {"fs.viewfs.mounttable.gone.link./own": f"file://{kept_folder.parent}"}
+    spark.read.options(**mount).parquet("viewfs://gone/own/rows")
+    frame = spark.read.parquet("viewfs://gone/own/rows")
+    assert frame.count() == 3
+    assert is_refused(ledger, frame)
+
+
+def test_a_name_of_the_catalogue_does_not_stand_for_unknown_rows(spark: Any, ledger: Ledger, kept_folder: Path) -> None:
+    """Another application has another catalogue: there the name of one dataset can lead to the rows of another."""
+    registered(ledger, spark, "visits")
+    assert identity.recognise(ledger, asked(spark, "visits", "identify")).names == ("visits",)
+    spark.sql("ALTER TABLE visits RENAME TO away")
+    option = f"'fs.viewfs.mounttable.else.link./own' 'file://{kept_folder.parent}'"
+    spark.sql(f"CREATE TABLE visits USING parquet OPTIONS ({option}) LOCATION 'viewfs://else/own/rows'")
+    try:
+        with pytest.raises(Refused, match="may read its rows from another place"):
+            identity.recognise(ledger, asked(spark, "visits", "identify"))
+    finally:
+        spark.sql("DROP TABLE visits")
+        spark.sql("ALTER TABLE away RENAME TO visits")
+
+
+def test_cached_rows_of_another_place_are_not_the_dataset_of_that_name(
+    spark: Any, ledger: Ledger, tmp_path: Path
+) -> None:
+    registered(ledger, spark, "visits")
+    spark.table("visits").cache().count()
+    assert identity.recognise(ledger, asked(spark, "visits", "identify")).names == ("visits",)
+    spark.sql("UNCACHE TABLE visits")
+    spark.sql("ALTER TABLE visits RENAME TO away")
+    spark.range(2).toDF("who").write.parquet(str(tmp_path / "own"))
+    spark.sql(f"CREATE TABLE visits USING parquet LOCATION '{tmp_path / 'own'}'")
+    spark.table("visits").cache().count()
+    try:
+        with pytest.raises(Refused, match="may read its rows from another place"):
+            identity.recognise(ledger, asked(spark, "visits", "identify"))
+    finally:
+        spark.sql("DROP TABLE visits")
+        spark.sql("ALTER TABLE away RENAME TO visits")

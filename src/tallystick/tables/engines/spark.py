@@ -14,7 +14,7 @@ from sqlglot import exp
 from tallystick.errors import InvalidInput
 from tallystick.tables.dialects import SparkWords, Words, constant, name
 from tallystick.tables.engines.spark_plan import Origin, has_cached_rows, origin_of, pinned
-from tallystick.tables.identity import TABLE, UNKNOWN, Identity
+from tallystick.tables.identity import CACHED, SPARK, TABLE, UNKNOWN, Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
 
@@ -155,8 +155,8 @@ class SparkEngine:
         """Where the rows of a table come from; read once from the plan of the frame that is read."""
         if table not in self.origins:
             plan = self._of(table)._jdf.queryExecution().analyzed()
-            origin = origin_of(plan)
-            self.origins[table] = replace(origin, is_unknown=True) if self._is_cached(plan) else origin
+            origin = origin_of(plan, self.session._jvm)
+            self.origins[table] = replace(origin, is_cached=self._is_cached(plan))
         return self.origins[table]
 
     def _is_cached(self, plan: Any) -> bool:
@@ -231,12 +231,13 @@ class SparkEngine:
 
     def identify(self, table: str) -> Identity:
         origin = self._origin(table)
-        name = f"spark {self.full_name(table)}"
-        if origin.kind == TABLE and not origin.is_unknown:
+        name = f"{SPARK}{self.full_name(table)}"
+        doubts = {UNKNOWN} if origin.is_unknown else set()
+        if origin.is_cached:
+            doubts.add(CACHED)
+        if origin.kind == TABLE and not doubts:
             return Identity(name, origin.own | origin.leaves, origin.near)
-        near = origin.leaves | origin.near
-        if origin.is_unknown:
-            near |= {UNKNOWN}
+        near = origin.leaves | origin.near | doubts
         return Identity(name, origin.own, near, plain=not near)
 
     def reset(self) -> None:

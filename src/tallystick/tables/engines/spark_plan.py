@@ -9,7 +9,8 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from tallystick.tables.identity import TABLE
+from tallystick.tables.engines.spark_stores import FileSystems, Place, configuration_of_session
+from tallystick.tables.identity import LOCATION, SPARK, TABLE
 
 MOST_LISTED: Final = 1000
 """Most files of one relation whose marks a registration keeps. A table of more files is recognised by its folders."""
@@ -52,6 +53,8 @@ class Origin:
     """
     is_unknown: bool = False
     """True if the plan reads data that cannot be recognised, or that may change before Spark reads them."""
+    is_cached: bool = False
+    """True if Spark would read rows of its cache, which may be those of files that are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,12 @@ class _Read:
 _NOTHING: Final = _Read()
 
 
-def origin_of(plan: Any) -> Origin:
-    """Return where the rows of an analysed plan come from. The plan does not change, so neither does the origin."""
-    read = [_read_by(leaf) for leaf in _leaves(plan)]
+def origin_of(plan: Any, java: Any) -> Origin:
+    """Return where the rows of an analysed plan come from. The plan does not change, so neither does the origin.
+
+    ``java`` is the virtual machine.
+    """
+    read = [_read_by(leaf, java) for leaf in _leaves(plan)]
     readers = [one.reader for one in read if one.reader is not None]
     top = _top(plan)
     entry = _entry_of(top)
@@ -81,7 +87,7 @@ def origin_of(plan: Any) -> Origin:
     if entry is None:
         return Origin(kind, None, frozenset(), leaves, near, is_unknown)
     name = full_name(entry)
-    return Origin(kind, short_name(name), frozenset({f"spark {name}"}), leaves, near, is_unknown)
+    return Origin(kind, short_name(name), frozenset({f"{SPARK}{name}"}), leaves, near, is_unknown)
 
 
 def has_cached_rows(plan: Any) -> bool:
@@ -142,8 +148,8 @@ def _leaves(plan: Any) -> Iterator[Any]:
         yield from _items(part.collectLeaves())
 
 
-def _read_by(leaf: Any) -> _Read:
-    """What a leaf reads."""
+def _read_by(leaf: Any, java: Any) -> _Read:
+    """Return the data that a leaf reads."""
     kind = _simple(leaf)
     if kind in _IN_MEMORY or kind in _ELSEWHERE_IN_THE_PLAN:
         return _NOTHING
@@ -153,7 +159,8 @@ def _read_by(leaf: Any) -> _Read:
     if files is None:
         return _Read(is_unknown=True, reader=_reader_of(leaf))
     entry = _entry_of(leaf)
-    read = _files_of_frame(files) if entry is None else _files_of_table(files, entry)
+    systems = FileSystems(_configuration_of(leaf), java)
+    read = _files_of_frame(files, systems) if entry is None else _files_of_table(files, entry, systems)
     return read if _is_a(files, _LISTED_ONCE) else replace(read, is_unknown=True)
 
 
@@ -182,6 +189,16 @@ def _files_of(leaf: Any) -> Any:
     return None
 
 
+def _configuration_of(leaf: Any) -> Any:
+    """Hadoop's configuration under which Spark reads the files of a leaf: that of its session, and its options."""
+    if _simple(leaf) == "LogicalRelation":
+        relation = leaf.relation()
+        return relation.sparkSession().sessionState().newHadoopConfWithOptions(relation.options())
+    table = leaf.table()
+    options = {**table.options().asCaseSensitiveMap(), **leaf.options().asCaseSensitiveMap()}
+    return configuration_of_session(table.sparkSession(), options)
+
+
 def _reader_of(leaf: Any) -> str:
     """Name of the class through which Spark reads a leaf."""
     if _simple(leaf) == "LogicalRelation":
@@ -189,71 +206,68 @@ def _reader_of(leaf: Any) -> str:
     return _simple(leaf.table()) if _simple(leaf) == "DataSourceV2Relation" else _simple(leaf)
 
 
-def _files_of_frame(index: Any) -> _Read:
+def _files_of_frame(index: Any, systems: FileSystems) -> _Read:
     """Files that a path names. Spark opens a local path again when it reads, and the path may be another file then."""
-    roots, files = _roots_of(index), _listed_in(index)
+    roots, files = _roots_of(index, systems), _listed_in(index)
     is_local = any(_is_local(place) for place in roots + files)
     is_long = len(files) > MOST_LISTED
+    is_known = all(systems.know(place) for place in roots + files)
     marks = _marks_of(roots) if is_long else _marks_of(roots + files)
-    return _Read(marks, _marks_above(roots + files), is_unknown=is_local or is_long)
+    return _Read(marks, _marks_above(roots + files), is_unknown=is_local or is_long or not is_known)
 
 
-def _files_of_table(index: Any, entry: Any) -> _Read:
+def _files_of_table(index: Any, entry: Any, systems: FileSystems) -> _Read:
     """Files of a table of the catalogue. A local path through a symbolic link may lead elsewhere when Spark reads.
 
     Partitions can be anywhere, so the folder of the table is a root besides those of the index.
     """
     name = full_name(entry)
     location = entry.storage().locationUri()
-    own = [_place_of(location.get())] if location.isDefined() else []
-    roots, files = own + _roots_of(index), _listed_in(index)
+    own = [_place_of(systems.qualified(location.get()))] if location.isDefined() else []
+    roots, files = own + _roots_of(index, systems), _listed_in(index)
     is_linked = any(_is_linked(place) for place in roots + files)
-    marks, above = _marks_of(roots) | {f"spark {name}"}, _marks_above(roots + files)
+    is_known = all(systems.know(place) for place in roots + files)
+    is_unknown = is_linked or not is_known
+    marks, above = _marks_of(roots) | {f"{SPARK}{name}"}, _marks_above(roots + files)
     if len(files) > MOST_LISTED:
-        return _Read(marks, _marks_of(files) | above, is_linked)
-    return _Read(marks | _marks_of(files), above, is_linked)
+        return _Read(marks, _marks_of(files) | above, is_unknown)
+    return _Read(marks | _marks_of(files), above, is_unknown)
 
 
-_Place = tuple[str, str, str]
-"""Scheme, authority and path of a file or folder."""
-
-
-def _roots_of(index: Any) -> list[_Place]:
+def _roots_of(index: Any, systems: FileSystems) -> list[Place]:
     """The files and folders that an index was made for."""
-    return [_place_of(root.toUri()) for root in _items(index.rootPaths())]
+    return [_place_of(systems.qualified(root.toUri())) for root in _items(index.rootPaths())]
 
 
-def _place_of(uri: Any) -> _Place:
-    """Scheme, host and path. A user and a password before the host are not part of the place."""
-    host = (uri.getAuthority() or "").rpartition("@")[2]
-    return uri.getScheme() or "file", host, uri.getPath()
+def _place_of(uri: Any) -> Place:
+    return uri.getScheme(), uri.getAuthority() or "", uri.getPath()
 
 
-def _listed_in(index: Any) -> list[_Place]:
+def _listed_in(index: Any) -> list[Place]:
     """All files of an index."""
     uris = [urlsplit(file) for file in index.inputFiles()]
     return [(uri.scheme or "file", uri.netloc, unquote(uri.path)) for uri in uris]
 
 
-def _marks_of(places: list[_Place]) -> frozenset[str]:
+def _marks_of(places: list[Place]) -> frozenset[str]:
     return frozenset().union(*(place_marks(*place) for place in places))
 
 
-def _marks_above(places: list[_Place]) -> frozenset[str]:
+def _marks_above(places: list[Place]) -> frozenset[str]:
     """Marks of all folders above files and folders: whatever is registered there holds these files."""
-    above: set[_Place] = set()
+    above: set[Place] = set()
     for scheme, authority, path in places:
         real = os.path.realpath(path) if _is_local((scheme, authority, path)) else path
         above |= {(scheme, authority, str(parent)) for parent in PurePosixPath(real).parents}
     return frozenset().union(*(_marks_at(*place) for place in above))
 
 
-def _is_local(place: _Place) -> bool:
+def _is_local(place: Place) -> bool:
     scheme, _, _ = place
     return scheme.lower() == "file"
 
 
-def _is_linked(place: _Place) -> bool:
+def _is_linked(place: Place) -> bool:
     """True if a symbolic link is part of a local path."""
     _, _, path = place
     return _is_local(place) and os.path.realpath(path) != os.path.normpath(path)
@@ -270,10 +284,11 @@ def place_marks(scheme: str, authority: str, path: str) -> frozenset[str]:
 
 
 def _marks_at(scheme: str, authority: str, path: str) -> frozenset[str]:
-    """Marks of one place."""
+    """Marks of one place. A user and a password before the host are not part of a mark."""
     if scheme.lower() != "file":
         store = _STORES.get(scheme.lower(), scheme.lower())
-        return frozenset({f"location {store}://{authority.lower()}{path}"})
+        host = authority.rpartition("@")[2].lower()
+        return frozenset({f"{LOCATION}{store}://{host}{path}"})
     name = f"file {os.path.realpath(path)}"
     try:
         status = os.stat(path)

@@ -52,7 +52,8 @@ class Registered:
     notes: tuple[str, ...]  # every one it has had, the newest last
     fixed: Mapping[str, str | None]  # whom it protects
     source: str = ""  # the digest of its newest place
-    marks: frozenset[str] = frozenset()  # facts that every name of the same data shares
+    marks: frozenset[str] = frozenset()  # facts that every name of the same data shares, of every place it has had
+    newest_marks: frozenset[str] = frozenset()  # those of its newest place
     seq: int = 0  # the entry of its newest registration
 
     @property
@@ -193,6 +194,7 @@ def registered(ledger: Ledger) -> dict[str, Registered]:
             fixed=bodies[newest.seq]["fixed"],
             source=places[-1] if places else "",
             marks=frozenset(mark for row in mine for mark in bodies[row.seq].get("marks", [])),
+            newest_marks=frozenset(bodies[newest.seq].get("marks", [])),
             seq=newest.seq,
         )
     return datasets

@@ -201,6 +201,8 @@ class _Marked:
     """Names of tables in the DuckDB files of ``near``, as ``table_suffix`` writes them."""
     moved: frozenset[str]
     """Marks of the place where a registered link leads now, if that is not where it led when it was registered."""
+    newest: frozenset[str] = frozenset()
+    """Marks of the newest registration, without inodes."""
 
     @classmethod
     def of(cls, dataset: Registered) -> _Marked:
@@ -229,7 +231,8 @@ class _Marked:
             whole = _file_marks(place, _remembered(inodes, suffix, is_newest=SourceId.of(mark) == dataset.source))
             marks |= {f"{each}{suffix}" for each in whole}
             near |= whole if suffix else set()
-        return cls(dataset.sources, frozenset(marks), frozenset(near), frozenset(tables), frozenset(moved))
+        newest = frozenset(mark for mark in dataset.newest_marks if not mark.startswith(INODE))
+        return cls(dataset.sources, frozenset(marks), frozenset(near), frozenset(tables), frozenset(moved), newest)
 
     def names(self, own: Identity) -> bool:
         """Whether the opened data are this dataset.
@@ -240,6 +243,8 @@ class _Marked:
         """
         if self._may_be_elsewhere(own):
             return False
+        if not own.plain and not own.name.startswith(FILE):
+            return self._is_view(own)
         is_inside = own.plain and own.name.startswith(FILE) and own.near & self.marks
         if own.all_marks & self.marks or is_inside:
             return True
@@ -258,6 +263,25 @@ class _Marked:
             return False
         is_stale = CACHED in own.near and own.near.isdisjoint(places)
         return UNKNOWN in own.near or is_stale
+
+    def _is_view(self, own: Identity) -> bool:
+        """True if opened rows of a server that come from elsewhere are this dataset.
+
+        A view shows the rows that its author chose, so a name does not make it a registered dataset: a view can be
+        made under a name that is free, and a temporary view under any name. PostgreSQL must show the same object. Spark
+        has no object identifiers. If a stored table was registered, it must be stored in the same place; if a view was
+        registered, it must have all names of the registration. A temporary view has no mark.
+        """
+        if not own.marks:
+            return False
+        if _of_server(own.marks) and _of_server(self.marks):
+            return not _objects(own.marks).isdisjoint(self.marks)
+        places = {mark for mark in self.marks if mark.startswith((FILE, LOCATION))}
+        if places:
+            return not own.marks.isdisjoint(places)
+        if not self.newest:  # a registration of version 0.1.0
+            return SourceId.of(own.name) in self.sources
+        return self.newest <= own.all_marks
 
     def touches(self, own: Identity) -> bool:
         """True if the rows overlap although this is not the same table, or may: of two relations of one DuckDB file,
@@ -279,7 +303,16 @@ def _suffixes(inodes: Iterable[str]) -> set[str]:
 
 
 def _of_server(marks: Iterable[str]) -> bool:
-    return any(mark.startswith("postgres ") and "/" in mark.split()[1] for mark in marks)
+    return bool(_objects(marks))
+
+
+def _objects(marks: Iterable[str]) -> frozenset[str]:
+    """Marks that are object identifiers of PostgreSQL.
+
+    >>> _objects(["postgres 77/5/1259", "postgres 77 clinic public.visits"])
+    frozenset({'postgres 77/5/1259'})
+    """
+    return frozenset(mark for mark in marks if mark.startswith("postgres ") and "/" in mark.split()[1])
 
 
 def _remembered(inodes: Iterable[str], suffix: str, *, is_newest: bool) -> set[str]:

@@ -293,6 +293,7 @@ def check_allowed(plan: Plan, account: Account, dataset: str | None, known: list
         if (each.fixed is None) != (first.fixed is None):
             raise Refused(f"of tables {leaf.name!r} and {other.name!r} only one is registered; register both")
         _check_leaf(other, each, account)
+        _check_least(plan, account, each)
         _check_payer(plan, account, each.source)
 
 

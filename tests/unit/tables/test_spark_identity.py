@@ -13,6 +13,7 @@ import pytest
 import tallystick as ts
 from tallystick.errors import Refused, TallystickError
 from tallystick.ledger import Ledger
+from tallystick.publish.datasets import identified
 from tallystick.tables import identity
 from tallystick.tables.engines import spark_plan
 from tallystick.tables.reader import Reader, open_engine
@@ -544,3 +545,58 @@ def test_cached_rows_of_another_place_are_not_the_dataset_of_that_name(
     finally:
         spark.sql("DROP TABLE visits")
         spark.sql("ALTER TABLE away RENAME TO visits")
+
+
+def account_with(ledger: Ledger, spark: Any, table: str, unit: str, least: float) -> Any:
+    """An account for whose population a table of Spark is registered."""
+    account = ledger.open("clinic", budget=ts.zcdp(rho=9, delta=1e-6), unit="person")
+    own = identified(ts.Private(spark).table(table, unit=unit))
+    fixed = {"unit": unit, "adjacency": "add_remove"}
+    account.register(table, source=own.name, fixed=fixed, least_price=ts.zcdp(rho=least), marks=own.all_marks)
+    return account
+
+
+def test_a_view_under_a_registered_name_does_not_borrow_the_registration(spark: Any, tmp_path: Path) -> None:
+    spark.sql("CREATE TABLE paid (who BIGINT, pay BIGINT) USING parquet")
+    spark.sql("CREATE TABLE cared (who BIGINT) USING parquet")
+    ledger = Ledger(tmp_path / "ledger.db")
+    account_with(ledger, spark, "paid", "pay", 1.0)
+    account = account_with(ledger, spark, "cared", "who", 0.01)
+
+    def ask(session: Any) -> Any:
+        table = ts.Private(session, account=account).table("cared", unit="who")
+        return table.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count()).plan(rho=0.02).release(why="try")
+
+    assert ask(spark).receipt is not None
+    for rows in ("SELECT monotonically_increasing_id() AS who FROM cared", "SELECT who FROM paid"):
+        mine = spark.newSession()
+        mine.sql(f"CREATE TEMPORARY VIEW cared AS {rows.replace('FROM ', 'FROM spark_catalog.default.')}")
+        with pytest.raises(Refused, match="leads to another table"):
+            ask(mine)
+    spark.sql("ALTER TABLE cared RENAME TO moved")
+    spark.sql("CREATE VIEW cared AS SELECT monotonically_increasing_id() AS who FROM moved")
+    with pytest.raises(Refused):
+        ask(spark)
+    for kind, name in (("VIEW", "cared"), ("TABLE", "moved"), ("TABLE", "paid")):
+        spark.sql(f"DROP {kind} {name}")
+
+
+def test_a_text_file_and_a_limit_on_results_are_refused_before_the_charge(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = Ledger(tmp_path / "ledger.db").open("clinic", budget=ts.zcdp(rho=9), unit="person")
+
+    def ask(table: str) -> Any:
+        asked_of = ts.Private(spark, account=account).table(table, unit="who")
+        return asked_of.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count()).plan(rho=0.1).release(why="try")
+
+    for kind in ("csv", "json"):
+        spark.sql(f"CREATE TABLE texts (who BIGINT) USING {kind}")
+        with pytest.raises(Refused, match="Write the table as Parquet"):
+            ask("texts")
+        spark.sql("DROP TABLE texts")
+    conf = spark.sparkContext.getConf()
+    monkeypatch.setattr(type(spark.sparkContext), "getConf", lambda self: conf.set("spark.driver.maxResultSize", "6k"))
+    with pytest.raises(Refused, match="maxResultSize is 6k"):
+        ask("clinic.visits")
+    assert account.used.a0 == 0

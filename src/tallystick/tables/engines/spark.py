@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.dialects import SparkWords, Words, constant, name
-from tallystick.tables.engines.spark_plan import Origin, has_cached_rows, origin_of, pinned
+from tallystick.tables.engines.spark_plan import Origin, has_cached_rows, origin_of, pinned, text_format
 from tallystick.tables.identity import CACHED, SPARK, TABLE, UNKNOWN, Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
@@ -49,6 +49,7 @@ class SparkEngine:
     def __init__(self, given: Any) -> None:
         self.given = given
         session = given.sparkSession if hasattr(given, "sparkSession") else given
+        _refuse_limits(session)
         self.session = session.newSession()
         # Sums must not raise on data, text must mean what it says, and joins must not depend on statistics.
         for setting, value in (
@@ -63,6 +64,10 @@ class SparkEngine:
                 "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
             ),
             ("spark.sql.session.timeZone", "UTC"),
+            # by default Spark raises at a text that its old and its new parser read as different days
+            ("spark.sql.legacy.timeParserPolicy", "CORRECTED"),
+            # by default a join fails if it takes more than five minutes to hand out its smaller side
+            ("spark.sql.broadcastTimeout", "-1"),
         ):
             self.session.conf.set(setting, value)
         # A view of the user's is read as the user's session says. By default it raises at a day before 15 October 1582
@@ -83,6 +88,7 @@ class SparkEngine:
         # view of our session, which nobody else can replace.
         name = self.views.setdefault(table, f"_stored_{self.mark}_{len(self.views)}")
         frame = self._of(table)
+        _refuse_text_files(frame)
         size = _size(frame)  # asked of an empty table too: what always fails must fail before the charge
         self._partition(table, size if rows else 0)
         plan = frame._jdf.queryExecution().analyzed()
@@ -235,10 +241,11 @@ class SparkEngine:
         doubts = {UNKNOWN} if origin.is_unknown else set()
         if origin.is_cached:
             doubts.add(CACHED)
+        own = origin.own | origin.leaves if origin.kind == TABLE else origin.own
         if origin.kind == TABLE and not doubts:
-            return Identity(name, origin.own | origin.leaves, origin.near)
+            return Identity(name, own, origin.near)
         near = origin.leaves | origin.near | doubts
-        return Identity(name, origin.own, near, plain=not near)
+        return Identity(name, own, near, plain=not near)
 
     def reset(self) -> None:
         self.close()
@@ -248,6 +255,34 @@ class SparkEngine:
     def close(self) -> None:
         for kept in self.kept:
             self.session.catalog.dropTempView(kept)
+
+
+_MOST_COLLECTED = "spark.driver.maxResultSize"
+
+
+def _refuse_limits(session: Any) -> None:
+    """Refuse a limit on what the driver may collect: whether a release exceeds it depends on the rows.
+
+    A limit that is not below the memory of the driver changes nothing.
+    """
+    java = session._jvm
+    text = session.sparkContext.getConf().get(_MOST_COLLECTED, "1g")
+    limit = java.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(text)
+    if 0 < limit < java.java.lang.Runtime.getRuntime().maxMemory():
+        raise Refused(
+            f"{_MOST_COLLECTED} is {text}, so a release could fail because its data are large, after it was charged. "
+            f'Start the Spark session with .config("{_MOST_COLLECTED}", "0")'
+        )
+
+
+def _refuse_text_files(frame: Any) -> None:
+    """Refuse rows that Spark reads from text: its readers fail at some records, which would tell that there is one."""
+    format_name = text_format(frame._jdf.queryExecution().analyzed())
+    if format_name is not None:
+        raise Refused(
+            f"Spark reads this table from {format_name} files, and their reader can fail because of one record, after "
+            "the charge. Write the table as Parquet or ORC, or ask the file itself"
+        )
 
 
 def _written(public: Upload, words: Words) -> str:

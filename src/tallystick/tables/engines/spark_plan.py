@@ -31,6 +31,14 @@ _LISTED_ONCE: Final = "org.apache.spark.sql.execution.datasources.PartitioningAw
 """Class of the indexes that keep their list of files."""
 _LISTED_AGAIN: Final = "org.apache.spark.sql.execution.datasources.CatalogFileIndex"
 """Class of the index of a partitioned table. It asks the catalogue for partitions whenever rows are read."""
+_TOTAL_FORMATS: Final = (
+    "org.apache.spark.sql.avro.AvroFileFormat",
+    "org.apache.spark.sql.delta.DeltaParquetFileFormat",
+    "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat",
+    "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat",
+    "org.apache.spark.sql.hive.orc.OrcFileFormat",
+)
+"""Formats whose reader fails at no value. Readers of text do: at a record of more than 20,480 fields, for example."""
 _STORES: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
 """Schemes of URIs that lead to one store, and the scheme that stands for them in a mark."""
 
@@ -107,6 +115,20 @@ def pinned(plan: Any, java: Any) -> Any:
         return _with_list(plan, java)
     children = [pinned(child, java) for child in _items(plan.children())]
     return plan.withNewChildren(java.PythonUtils.toSeq(children))
+
+
+def text_format(plan: Any) -> str | None:
+    """Return the format of files whose reader may fail at a value; None if the plan reads no such files."""
+    formats = [_format_of(leaf) for leaf in _leaves(plan) if _files_of(leaf) is not None]
+    others = [name for name in formats if name not in _TOTAL_FORMATS]
+    return others[0].rpartition(".")[2].removesuffix("FileFormat") if others else None
+
+
+def _format_of(leaf: Any) -> str:
+    """Name of the class that reads the files of a leaf."""
+    if _simple(leaf) == "LogicalRelation":
+        return str(leaf.relation().fileFormat().getClass().getName())
+    return str(leaf.table().fallbackFileFormat().getName())
 
 
 def _is_listed_again(leaf: Any) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tallystick as ts
 from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.ledger import Ledger
 from tallystick.tables import identity
 from tallystick.tables.engines import postgres as postgres_engine
 from tallystick.tables.engines import postgres_catalog
@@ -363,3 +365,43 @@ def test_names_and_rights_that_do_not_fit_say_what_would(postgres: str, clinic: 
     grants = (f"GRANT USAGE ON SCHEMA {clinic} TO {{role}}", f"GRANT SELECT (who) ON {clinic}.visits TO {{role}}")
     with role(postgres, *grants) as (_, url), pytest.raises(InvalidInput, match="rights on columns are not enough"):
         asked(url, f"{clinic}.visits")
+
+
+def register(account: Any, url: str, name: str, table: str, unit: str, least: float) -> None:
+    own = asked(url, table, "identify")
+    fixed = {"unit": unit, "adjacency": "add_remove"}
+    account.register(name, source=f"{url} {table}", fixed=fixed, least_price=ts.zcdp(rho=least), marks=own.all_marks)
+
+
+def test_a_view_at_the_name_of_a_registered_table_does_not_borrow_its_registration(
+    postgres: str, clinic: str, tmp_path: Path
+) -> None:
+    account = Ledger(tmp_path / "ledger.db").open("clinic", budget=ts.zcdp(rho=9), unit="person")
+    register(account, postgres, "visits", f"{clinic}.visits", "who", 0.01)
+    register(account, postgres, "other", f"{clinic}.other", "who", 1.0)
+
+    def ask() -> Any:
+        table = ts.Private(postgres, account=account).table(f"{clinic}.visits", unit="who")
+        return table.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count()).plan(rho=0.02).release(why="try")
+
+    assert ask().receipt is not None
+    run(postgres, f"ALTER TABLE {clinic}.visits RENAME TO moved")
+    for rows in (f"SELECT who FROM {clinic}.other", f"SELECT row_number() OVER ()::int AS who FROM {clinic}.moved"):
+        run(postgres, f"CREATE VIEW {clinic}.visits AS {rows}")
+        with pytest.raises(Refused):
+            ask()
+        run(postgres, f"DROP VIEW {clinic}.visits")
+
+
+def test_a_joined_table_with_two_names_costs_the_larger_of_their_least_prices(
+    postgres: str, clinic: str, tmp_path: Path
+) -> None:
+    account = Ledger(tmp_path / "ledger.db").open("clinic", budget=ts.zcdp(rho=9), unit="person")
+    register(account, postgres, "visits", f"{clinic}.visits", "who", 0.01)
+    register(account, postgres, "dear", f"{clinic}.other", "who", 1.0)
+    register(account, with_options(postgres, application_name="x"), "cheap", f"{clinic}.other", "who", 0.01)
+    source = ts.Private(postgres, account=account)
+    first, second = (source.table(f"{clinic}.{name}", unit="who") for name in ("visits", "other"))
+    joined = first.join_on_unit(second).per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count())
+    with pytest.raises(Refused, match="cost at least rho 1"):
+        joined.plan(rho=0.02).release(why="try")

@@ -20,7 +20,7 @@ from tallystick.ledger.chain import config_directory, digest, own_file
 from tallystick.place import Place
 
 RECORD: Final = re.compile(rb"^([0-9a-f]{32}) ")
-UNREADABLE: Final = "unknown: its record cannot be read"
+UNREADABLE: Final = "(its record cannot be read)"
 """Stands for the identifier in a record that this user may not read."""
 LONGEST: Final = 65536
 """Bytes of a record that are read."""
@@ -31,11 +31,15 @@ def names_of_file(path: Path) -> tuple[str, ...]:
     return f"file {os.path.abspath(path)}", f"file {os.path.realpath(path)}"
 
 
-def require_no_ledger(place: Place, config: Path | None) -> None:
-    """Refuse to make a ledger at the path of one that this host knows and that is gone."""
-    if place.path is None or place.path.exists():
-        return
-    known = KnownPlaces(names_of_file(place.path), config).read()
+def name_of_url(place: Place) -> str:
+    """Return the name under which a URL is remembered, whatever schema it leads to."""
+    return f"postgresql {place}"
+
+
+def require_unknown(place: Place, config: Path | None) -> None:
+    """Raise ``LedgerIntegrity`` if this host knows a ledger at a place that holds none."""
+    names = (name_of_url(place),) if place.path is None else names_of_file(place.path)
+    known = KnownPlaces(names, config).read()
     if known:
         raise exchanged(place, known.values(), None)
 
@@ -43,13 +47,28 @@ def require_no_ledger(place: Place, config: Path | None) -> None:
 def exchanged(place: Place, known: Iterable[str], present: str | None) -> LedgerIntegrity:
     """Return the error for a place at which this host knows another ledger than the one that is there."""
     found = "there is none" if present is None else f"it holds ledger {present[:8]}"
-    remedy = Remedy("start_again", place=str(place)) if present is None else Remedy("accept_first_use")
-    names = ", ".join(sorted({each[:8] for each in known}))
+    accept = [Remedy("accept_head"), Remedy("accept_first_use")]
+    remedies = [Remedy("start_again", place=str(place))] if present is None else accept
+    names = ", ".join(sorted({_shortened(each) for each in known}))
     return LedgerIntegrity(
-        f"this host knows ledger {names} at {place}, and now {found}. What was spent before would be forgotten. "
-        "Nothing was written. Restore the ledger",
+        f"this host knows ledger {names} at {place}, and now {found}. What was spent before would be forgotten, so "
+        "nothing was read or written. Restore the ledger",
         code="ledger_exchanged",
-        remedies=[remedy],
+        remedies=remedies,
+    )
+
+
+def _shortened(known: str) -> str:
+    """Return a record of a ledger with the first digits of its identifier."""
+    return known if known == UNREADABLE else f"{known[:8]}{known[32:]}"
+
+
+def led_elsewhere(place: Place) -> LedgerIntegrity:
+    """Return the error for a new connection of an open ledger that leads to another ledger."""
+    return LedgerIntegrity(
+        f"the connection to {place} was lost, and a new one leads to another server, database or ledger. Nothing was "
+        "read or written. Find out why, then open the ledger again",
+        code="ledger_exchanged",
     )
 
 

@@ -166,6 +166,9 @@ class Store(Protocol):
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""
 
+    def on_connect(self, check: Callable[[], None]) -> None:
+        """Register a function that may refuse a new connection, before anything is answered through it."""
+
     def close(self) -> None:
         """Let go of the connection."""
 

@@ -78,10 +78,11 @@ class Ledger:
         self._last: tuple[tuple[object, ...], Terms | None] = ((), None)
         self.store = self._opened_store(place, create, probe, is_accepted=first_use is not None)
         try:
-            self._names = self.store.names()
+            self._known = places.KnownPlaces(self.store.names(), config).read()
+            self.id = self._genesis(create, is_accepted=first_use is not None)
+            self._names = self.store.names(self.id)
             self._places = places.KnownPlaces(self._names, config, inside=self.store.schema)
             self._known = self._places.read()
-            self.id = self._genesis(create, is_accepted=first_use is not None)
             self._anchor = AnchorFile(self.id, config)
             if not inspect:
                 self._check_opened(is_accepted=expect_head is not None or first_use is not None)
@@ -122,7 +123,7 @@ class Ledger:
 
     def _check_connection(self) -> None:
         """Raise ``LedgerIntegrity`` if a new connection does not lead to the ledger that was opened."""
-        is_here = self.store.names() == self._names
+        is_here = self.store.names(self.id) == self._names
         if not is_here or self._genesis(create=False, is_accepted=False) != self.id:
             raise places.led_elsewhere(self.store.place)
         self.check_anchor()
@@ -185,7 +186,8 @@ class Ledger:
     @property
     def _is_exchanged(self) -> bool:
         """True if this host knows another ledger at this place."""
-        return any(known != self.id for known in self._known.values())
+        own = places.record_of(self.id, self.store.schema)
+        return any(known != own for known in self._known.values())
 
     def check_place(self) -> None:
         """Raise ``LedgerIntegrity`` if this host knows another ledger at this place."""
@@ -195,11 +197,11 @@ class Ledger:
         """Raise ``LedgerIntegrity`` for another ledger than the known one. A record that cannot be read, because it
         belongs to another user, says nothing about the ledger: then the ledger can be read.
         """
-        others = set(self._known.values()) - {self.id}
+        others = set(self._known.values()) - {places.record_of(self.id, self.store.schema)}
         if not to_write:
             others.discard(places.UNREADABLE)
         if others:
-            raise places.exchanged(self.store.place, others, self.id)
+            raise places.exchanged(self.store.place, others, places.record_of(self.id, self.store.schema))
 
     def _keep_place(self) -> None:
         """Remember that this ledger is at its place."""
@@ -476,7 +478,7 @@ def import_ledger(
         import_lines(lines, store, config=config, by=by, expect_head=expect_head)
     finally:
         store.close()
-    return Ledger(place, create=False, config=config, first_use=first_use)
+    return Ledger(place, create=False, config=config, expect_head=expect_head, first_use=first_use)
 
 
 def place_of(given: str | None) -> Place:

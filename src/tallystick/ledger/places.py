@@ -46,7 +46,7 @@ def require_unknown(place: Place, config: Path | None) -> None:
 
 def exchanged(place: Place, known: Iterable[str], present: str | None) -> LedgerIntegrity:
     """Return the error for a place at which this host knows another ledger than the one that is there."""
-    found = "there is none" if present is None else f"it holds ledger {present[:8]}"
+    found = "there is none" if present is None else f"it holds ledger {_shortened(present)}"
     accept = [Remedy("accept_head"), Remedy("accept_first_use")]
     remedies = [Remedy("start_again", place=str(place))] if present is None else accept
     names = ", ".join(sorted({_shortened(each) for each in known}))
@@ -61,6 +61,15 @@ def exchanged(place: Place, known: Iterable[str], present: str | None) -> Ledger
 def _shortened(known: str) -> str:
     """Return a record of a ledger with the first digits of its identifier."""
     return known if known == UNREADABLE else f"{known[:8]}{known[32:]}"
+
+
+def record_of(identifier: str, schema: str) -> str:
+    """Return the record of a ledger. In another schema the same identifier is another record: it may be a copy.
+
+    >>> record_of("0" * 32, "clinic")
+    "00000000000000000000000000000000 in schema 'clinic'"
+    """
+    return f"{identifier} in schema {schema!r}" if schema else identifier
 
 
 def led_elsewhere(place: Place) -> LedgerIntegrity:
@@ -88,22 +97,19 @@ class KnownPlaces:
         self._paths = {name: folder / digest(name) for name in dict.fromkeys(names)}
 
     def read(self) -> dict[str, str]:
-        """Return the identifier of the ledger that was used under each name that has one."""
+        """Return the record of the ledger that was used under each name that has one."""
         known = {}
         for name, path in self._paths.items():
             try:
-                known[name] = self._identifier(path)
+                known[name] = self._record(path)
             except (FileNotFoundError, NotADirectoryError):  # the first write makes a record, or fails
                 continue
             except OSError:  # the ledger can be read, and a write is refused
                 known[name] = UNREADABLE
         return known
 
-    def _identifier(self, path: Path) -> str:
-        """Return the identifier in one record; a record that holds none is damaged.
-
-        A ledger with the same identifier in another schema may be a copy, so it counts as another one.
-        """
+    def _record(self, path: Path) -> str:
+        """Return one record; a file that holds no identifier is damaged."""
         with os.fdopen(own_file(path, os.O_RDONLY), "rb") as file:
             head, _, inside = file.read(LONGEST).partition(b"\n")
         match = RECORD.match(head)
@@ -112,8 +118,7 @@ class KnownPlaces:
                 f"the file {path} is damaged, so this host cannot tell which ledger was at this place. Find out who "
                 "changed it, then remove it"
             )
-        identifier = match[1].decode()
-        return identifier if inside.decode(errors="replace") == self._inside else f"{identifier} in another schema"
+        return record_of(match[1].decode(), inside.decode(errors="replace"))
 
     def is_complete(self, known: Mapping[str, str]) -> bool:
         """True if every name has a record."""
@@ -130,7 +135,7 @@ class KnownPlaces:
                     f"{path} cannot be written ({error.strerror}). Nothing was written to the ledger. "
                     "Set TALLYSTICK_CONFIG_DIR to a directory that you can write and that is kept"
                 ) from None
-        return dict.fromkeys(self._paths, ledger_id)
+        return dict.fromkeys(self._paths, record_of(ledger_id, self._inside))
 
 
 def _replace(path: Path, content: bytes) -> None:

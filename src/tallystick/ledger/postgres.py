@@ -172,8 +172,11 @@ class PostgresStore:
         """The schema that holds the ledger."""
         return self._schema
 
-    def names(self) -> tuple[str, ...]:
-        """The names under which a host remembers which ledger is here."""
+    def names(self, ledger_id: str = "") -> tuple[str, ...]:
+        """The names under which a host remembers which ledger is here.
+
+        With an identifier, also the name of that ledger in its database, whatever URL and schema lead to it.
+        """
         from psycopg.errors import InsufficientPrivilege
 
         with self._mutex, self._translated():
@@ -184,7 +187,9 @@ class PostgresStore:
                     [server, database] = connection.execute(SERVER).fetchone() or ["", ""]
             except InsufficientPrivilege:  # pg_control_system() was revoked
                 return (given,)
-        return given, f"postgresql server {server} database {database} schema {self._schema}"
+        inside = f"postgresql server {server} database {database}"
+        here = (given, f"{inside} schema {self._schema}")
+        return (*here, f"{inside} ledger {ledger_id}") if ledger_id else here
 
     def _migrate(self, create: bool) -> None:
         connection = self._connected()

@@ -102,7 +102,7 @@ class SqliteStore:
         """A file has no schemas."""
         return ""
 
-    def names(self) -> tuple[str, ...]:
+    def names(self, ledger_id: str = "") -> tuple[str, ...]:
         """The names under which a host remembers which ledger is here."""
         return self._names
 

@@ -148,8 +148,11 @@ class Store(Protocol):
     def schema(self) -> str:
         """The schema of a database that holds the ledger; empty for a file."""
 
-    def names(self) -> tuple[str, ...]:
-        """The names under which a host remembers which ledger is here."""
+    def names(self, ledger_id: str = "") -> tuple[str, ...]:
+        """The names under which a host remembers which ledger is here.
+
+        With an identifier, also the name of that ledger in its database, whatever URL and schema lead to it.
+        """
 
     def layout_problems(self) -> list[str]:
         """Differences between the database's own objects and the migrations, and physical damage.

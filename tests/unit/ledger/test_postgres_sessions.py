@@ -261,8 +261,23 @@ def test_a_copy_in_a_schema_that_comes_first_is_noticed(postgres, tmp_path):
             pass
         copy_to(url, "postgres")
         run(url, "UPDATE postgres.account SET own0 = 0, used0 = 0")
-        with pytest.raises(LedgerIntegrity, match=r"knows ledger .* in another schema"):
+        with pytest.raises(LedgerIntegrity, match=r"in schema 'public' at .* in schema 'postgres'"):
             Ledger(url, config=config)
+
+
+def test_a_copy_in_another_schema_is_noticed_under_every_url(postgres, tmp_path):
+    """A host remembers the schema of a ledger in its database, besides the text of a URL."""
+    config = tmp_path / "config"
+    with database(postgres) as (_, url):
+        with Ledger(url, config=config) as ledger, spend(ledger.open("a", budget=Budget.zcdp(9), unit="person"), 8):
+            pass
+        copy_to(url, "postgres")
+        other = url.replace("?", "?application_name=other&")
+        assert other != url
+        with pytest.raises(LedgerIntegrity, match="this host knows ledger"):
+            Ledger(other, config=config)
+        with Ledger(with_path(other, "public"), config=config) as ledger:
+            assert ledger.open("a").used.a0 == 8
 
 
 def copy_to(url, schema):

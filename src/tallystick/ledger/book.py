@@ -48,8 +48,11 @@ class Ledger:
     A ledger that this host did not create and has not seen opens for reading. Its first write needs ``expect_head``
     (the hash of one of its entries, known from another host, a receipt or a card), or ``first_use`` (the owner's
     reason to go on without one, which is recorded). Both are ignored once this host has an anchor of the ledger, except
-    that ``expect_head`` must always be an entry of the chain. If this host knows another ledger at the place, the first
-    write, and making a new ledger there, needs one of the two again.
+    that ``expect_head`` must always be an entry of the chain.
+
+    A host that knows a ledger at a place reads and writes that ledger there, and no other one. If another ledger or
+    none is at the place, opening it and making a new one needs one of the two again. ``inspect`` opens any ledger, so
+    that ``verify`` can say what is wrong with it.
     """
 
     def __init__(
@@ -63,24 +66,26 @@ class Ledger:
         probe: Probe | None = None,
         expect_head: str | None = None,
         first_use: str | None = None,
+        inspect: bool = False,
     ) -> None:
         self.principal = checked("principal", principal)
         if expect_head is not None or first_use is not None:
             first_write.check_arguments(expect_head, first_use)
-        create = create and expect_head is None  # a new ledger cannot contain a known head
+        create = create and expect_head is None and not inspect  # a new ledger cannot contain a known head
         self._clock = clock
         self._config = config
         self._may_anchor = False
         self._last: tuple[tuple[object, ...], Terms | None] = ((), None)
-        if create and first_use is None:
-            places.require_no_ledger(_checked_place(place), config)
-        self.store: Store = open_store(place, create=create, probe=probe)
+        self.store = self._opened_store(place, create, probe, is_accepted=first_use is not None)
         try:
-            self._places = places.KnownPlaces(self.store.names(), config, inside=self.store.schema)
-            self._known = self._places.read()
+            self._known = places.KnownPlaces(self.store.names(), config).read()
             self.id = self._genesis(create, is_accepted=first_use is not None)
+            self._names = self.store.names(self.id)
+            self._places = places.KnownPlaces(self._names, config, inside=self.store.schema)
+            self._known = self._places.read()
             self._anchor = AnchorFile(self.id, config)
-            self.check_anchor()
+            if not inspect:
+                self._check_opened(is_accepted=expect_head is not None or first_use is not None)
             if expect_head is not None:
                 first_write.accept_head(self.store, self._anchor, expect_head)
                 self._keep_place()
@@ -92,6 +97,36 @@ class Ledger:
             self.store.close()
             raise
         self.store.on_write(self._require_anchored)
+        self.store.on_connect(self._check_connection)
+
+    def _opened_store(
+        self, place: Place | Path | str, create: bool, probe: Probe | None, *, is_accepted: bool
+    ) -> Store:
+        """Open the store of a place. If the place is empty and this host knows a ledger there, that is an error."""
+        checked_place = _checked_place(place)
+        path = checked_place.path
+        is_new_file = create and path is not None and not path.exists()
+        if is_new_file and not is_accepted:
+            places.require_unknown(checked_place, self._config)
+        try:
+            return open_store(place, create=create, probe=probe)
+        except InvalidInput as problem:
+            if problem.code == "no_ledger":
+                places.require_unknown(checked_place, self._config)
+            raise
+
+    def _check_opened(self, *, is_accepted: bool) -> None:
+        """Raise ``LedgerIntegrity`` if this host knows another ledger at this place, or newer entries."""
+        if not is_accepted:
+            self._require_known(to_write=False)
+        self.check_anchor()
+
+    def _check_connection(self) -> None:
+        """Raise ``LedgerIntegrity`` if a new connection does not lead to the ledger that was opened."""
+        is_here = self.store.names(self.id) == self._names
+        if not is_here or self._genesis(create=False, is_accepted=False) != self.id:
+            raise places.led_elsewhere(self.store.place)
+        self.check_anchor()
 
     def acting_for(self, principal: str) -> Ledger:
         """Return the same open ledger for another principal, whose keys are apart; close only the first one."""
@@ -151,12 +186,22 @@ class Ledger:
     @property
     def _is_exchanged(self) -> bool:
         """True if this host knows another ledger at this place."""
-        return any(known != self.id for known in self._known.values())
+        own = places.record_of(self.id, self.store.schema)
+        return any(known != own for known in self._known.values())
 
     def check_place(self) -> None:
         """Raise ``LedgerIntegrity`` if this host knows another ledger at this place."""
-        if self._is_exchanged:
-            raise places.exchanged(self.store.place, set(self._known.values()) - {self.id}, self.id)
+        self._require_known(to_write=True)
+
+    def _require_known(self, *, to_write: bool) -> None:
+        """Raise ``LedgerIntegrity`` for another ledger than the known one. A record that cannot be read, because it
+        belongs to another user, says nothing about the ledger: then the ledger can be read.
+        """
+        others = set(self._known.values()) - {places.record_of(self.id, self.store.schema)}
+        if not to_write:
+            others.discard(places.UNREADABLE)
+        if others:
+            raise places.exchanged(self.store.place, others, places.record_of(self.id, self.store.schema))
 
     def _keep_place(self) -> None:
         """Remember that this ledger is at its place."""
@@ -433,7 +478,7 @@ def import_ledger(
         import_lines(lines, store, config=config, by=by, expect_head=expect_head)
     finally:
         store.close()
-    return Ledger(place, create=False, config=config, first_use=first_use)
+    return Ledger(place, create=False, config=config, expect_head=expect_head, first_use=first_use)
 
 
 def place_of(given: str | None) -> Place:
@@ -446,14 +491,22 @@ def place_of(given: str | None) -> Place:
 
 
 def opened(
-    given: str | None, *, create: bool = False, expect_head: str | None = None, first_use: str | None = None
+    given: str | None,
+    *,
+    create: bool = False,
+    expect_head: str | None = None,
+    first_use: str | None = None,
+    inspect: bool = False,
 ) -> Ledger:
     """The ledger that is meant; it must exist unless ``create``."""
-    return Ledger(place_of(given), create=create, expect_head=expect_head, first_use=first_use)
+    return Ledger(place_of(given), create=create, expect_head=expect_head, first_use=first_use, inspect=inspect)
 
 
 def opened_if_there(given: str | None) -> Ledger | None:
-    """The ledger that is meant, or ``None`` when there is none yet. A malformed place is an error."""
+    """The ledger that is meant, or ``None`` when there is none yet. A malformed place is an error.
+
+    So is an empty place at which this host knows a ledger: nothing could be recognised without it.
+    """
     place = place_of(given)
     try:
         return Ledger(place, create=False)

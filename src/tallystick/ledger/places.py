@@ -20,7 +20,7 @@ from tallystick.ledger.chain import config_directory, digest, own_file
 from tallystick.place import Place
 
 RECORD: Final = re.compile(rb"^([0-9a-f]{32}) ")
-UNREADABLE: Final = "unknown: its record cannot be read"
+UNREADABLE: Final = "(its record cannot be read)"
 """Stands for the identifier in a record that this user may not read."""
 LONGEST: Final = 65536
 """Bytes of a record that are read."""
@@ -31,25 +31,53 @@ def names_of_file(path: Path) -> tuple[str, ...]:
     return f"file {os.path.abspath(path)}", f"file {os.path.realpath(path)}"
 
 
-def require_no_ledger(place: Place, config: Path | None) -> None:
-    """Refuse to make a ledger at the path of one that this host knows and that is gone."""
-    if place.path is None or place.path.exists():
-        return
-    known = KnownPlaces(names_of_file(place.path), config).read()
+def name_of_url(place: Place) -> str:
+    """Return the name under which a URL is remembered, whatever schema it leads to."""
+    return f"postgresql {place}"
+
+
+def require_unknown(place: Place, config: Path | None) -> None:
+    """Raise ``LedgerIntegrity`` if this host knows a ledger at a place that holds none."""
+    names = (name_of_url(place),) if place.path is None else names_of_file(place.path)
+    known = KnownPlaces(names, config).read()
     if known:
         raise exchanged(place, known.values(), None)
 
 
 def exchanged(place: Place, known: Iterable[str], present: str | None) -> LedgerIntegrity:
     """Return the error for a place at which this host knows another ledger than the one that is there."""
-    found = "there is none" if present is None else f"it holds ledger {present[:8]}"
-    remedy = Remedy("start_again", place=str(place)) if present is None else Remedy("accept_first_use")
-    names = ", ".join(sorted({each[:8] for each in known}))
+    found = "there is none" if present is None else f"it holds ledger {_shortened(present)}"
+    accept = [Remedy("accept_head"), Remedy("accept_first_use")]
+    remedies = [Remedy("start_again", place=str(place))] if present is None else accept
+    names = ", ".join(sorted({_shortened(each) for each in known}))
     return LedgerIntegrity(
-        f"this host knows ledger {names} at {place}, and now {found}. What was spent before would be forgotten. "
-        "Nothing was written. Restore the ledger",
+        f"this host knows ledger {names} at {place}, and now {found}. What was spent before would be forgotten, so "
+        "nothing was read or written. Restore the ledger",
         code="ledger_exchanged",
-        remedies=[remedy],
+        remedies=remedies,
+    )
+
+
+def _shortened(known: str) -> str:
+    """Return a record of a ledger with the first digits of its identifier."""
+    return known if known == UNREADABLE else f"{known[:8]}{known[32:]}"
+
+
+def record_of(identifier: str, schema: str) -> str:
+    """Return the record of a ledger. In another schema the same identifier is another record: it may be a copy.
+
+    >>> record_of("0" * 32, "clinic")
+    "00000000000000000000000000000000 in schema 'clinic'"
+    """
+    return f"{identifier} in schema {schema!r}" if schema else identifier
+
+
+def led_elsewhere(place: Place) -> LedgerIntegrity:
+    """Return the error for a new connection of an open ledger that leads to another ledger."""
+    return LedgerIntegrity(
+        f"the connection to {place} was lost, and a new one leads to another server, database or ledger. Nothing was "
+        "read or written. Find out why, then open the ledger again",
+        code="ledger_exchanged",
     )
 
 
@@ -69,22 +97,19 @@ class KnownPlaces:
         self._paths = {name: folder / digest(name) for name in dict.fromkeys(names)}
 
     def read(self) -> dict[str, str]:
-        """Return the identifier of the ledger that was used under each name that has one."""
+        """Return the record of the ledger that was used under each name that has one."""
         known = {}
         for name, path in self._paths.items():
             try:
-                known[name] = self._identifier(path)
+                known[name] = self._record(path)
             except (FileNotFoundError, NotADirectoryError):  # the first write makes a record, or fails
                 continue
             except OSError:  # the ledger can be read, and a write is refused
                 known[name] = UNREADABLE
         return known
 
-    def _identifier(self, path: Path) -> str:
-        """Return the identifier in one record; a record that holds none is damaged.
-
-        A ledger with the same identifier in another schema may be a copy, so it counts as another one.
-        """
+    def _record(self, path: Path) -> str:
+        """Return one record; a file that holds no identifier is damaged."""
         with os.fdopen(own_file(path, os.O_RDONLY), "rb") as file:
             head, _, inside = file.read(LONGEST).partition(b"\n")
         match = RECORD.match(head)
@@ -93,8 +118,7 @@ class KnownPlaces:
                 f"the file {path} is damaged, so this host cannot tell which ledger was at this place. Find out who "
                 "changed it, then remove it"
             )
-        identifier = match[1].decode()
-        return identifier if inside.decode(errors="replace") == self._inside else f"{identifier} in another schema"
+        return record_of(match[1].decode(), inside.decode(errors="replace"))
 
     def is_complete(self, known: Mapping[str, str]) -> bool:
         """True if every name has a record."""
@@ -111,7 +135,7 @@ class KnownPlaces:
                     f"{path} cannot be written ({error.strerror}). Nothing was written to the ledger. "
                     "Set TALLYSTICK_CONFIG_DIR to a directory that you can write and that is kept"
                 ) from None
-        return dict.fromkeys(self._paths, ledger_id)
+        return dict.fromkeys(self._paths, record_of(ledger_id, self._inside))
 
 
 def _replace(path: Path, content: bytes) -> None:

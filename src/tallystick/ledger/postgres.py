@@ -11,10 +11,11 @@ import contextlib
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Remedy, TallystickError, Unavailable
+from tallystick.ledger.places import name_of_url
 from tallystick.ledger.store import STATEMENTS, Check, Listener, NotChecked, Probe, Row, migrations, pending
 from tallystick.place import Place
 
@@ -133,6 +134,7 @@ class PostgresStore:
         self._process = 0
         self._listener: Listener | None = None
         self._check: Check | None = None
+        self._on_connect: Callable[[], None] | None = None
         with self._translated():
             self._migrate(create)
 
@@ -142,33 +144,52 @@ class PostgresStore:
         if self._connection is None or self._connection.closed or self._connection.broken:
             connection: psycopg.Connection[Row] = self.place.connect(autocommit=True, client_encoding="UTF8")
             self._connection = connection
-            [schema, process] = connection.execute(SESSION).fetchone() or ["", 0]
+            self._process = os.getpid()
+            try:
+                self._begin_session(connection)
+            except BaseException:
+                connection.close()  # the next call connects and checks again
+                raise
+        return self._connection
+
+    def _begin_session(self, connection: psycopg.Connection[Row]) -> None:
+        """Find the schema on the first connection, and check where a later connection leads.
+
+        A search path is resolved once: on a later connection it could lead to another schema.
+        """
+        [schema, process] = connection.execute(SESSION).fetchone() or ["", 0]
+        if process != connection.info.backend_pid:
+            connection.prepare_threshold = None  # a pool is in between: statements are prepared for no session
+        if not self._schema:
             if schema is None or str(schema).startswith("pg_"):
                 raise InvalidInput("ledger", str(self.place), NO_SCHEMA)
             self._schema = str(schema)
-            if process != connection.info.backend_pid:
-                connection.prepare_threshold = None  # a pool is in between: statements are prepared for no session
-            self._process = os.getpid()
-        return self._connection
+        if self._on_connect:
+            self._on_connect()
 
     @property
     def schema(self) -> str:
         """The schema that holds the ledger."""
         return self._schema
 
-    def names(self) -> tuple[str, ...]:
-        """The names under which a host remembers which ledger is here."""
+    def names(self, ledger_id: str = "") -> tuple[str, ...]:
+        """The names under which a host remembers which ledger is here.
+
+        With an identifier, also the name of that ledger in its database, whatever URL and schema lead to it.
+        """
         from psycopg.errors import InsufficientPrivilege
 
         with self._mutex, self._translated():
             connection = self._connected()
-            given = f"postgresql {self.place}"  # whatever schema it leads to
+            given = name_of_url(self.place)
             try:
                 with self._transaction(connection, READ):
                     [server, database] = connection.execute(SERVER).fetchone() or ["", ""]
             except InsufficientPrivilege:  # pg_control_system() was revoked
                 return (given,)
-        return given, f"postgresql server {server} database {database} schema {self._schema}"
+        inside = f"postgresql server {server} database {database}"
+        here = (given, f"{inside} schema {self._schema}")
+        return (*here, f"{inside} ledger {ledger_id}") if ledger_id else here
 
     def _migrate(self, create: bool) -> None:
         connection = self._connected()
@@ -273,6 +294,10 @@ class PostgresStore:
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""
         self._check = check
+
+    def on_connect(self, check: Callable[[], None]) -> None:
+        """Register a function that may refuse a new connection, before anything is answered through it."""
+        self._on_connect = check
 
     def layout_problems(self) -> list[str]:
         """Differences between the schema's own objects and the migrations, built afresh and rolled back.

@@ -88,6 +88,7 @@ class SqliteStore:
         self._file = (0, 0)  # which file the connection has open
         self._listener: Listener = _nobody
         self._check: Check = _anything
+        self._on_connect: Callable[[], None] = _anywhere
         self._create_file(create)
         try:
             with Translated(self.place):
@@ -101,7 +102,7 @@ class SqliteStore:
         """A file has no schemas."""
         return ""
 
-    def names(self) -> tuple[str, ...]:
+    def names(self, ledger_id: str = "") -> tuple[str, ...]:
         """The names under which a host remembers which ledger is here."""
         return self._names
 
@@ -145,6 +146,11 @@ class SqliteStore:
             connection, logged = _connect(self.path)
             self._durability = Durability(self.path) if logged else None
             self._connection, self._gate, self._process = connection, _open_gate(self.path), os.getpid()
+            try:
+                self._on_connect()
+            except BaseException:
+                self.close()  # the next call connects and checks again
+                raise
         return self._connection
 
     def _migrate(self) -> None:
@@ -254,6 +260,10 @@ class SqliteStore:
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""
         self._check = check
+
+    def on_connect(self, check: Callable[[], None]) -> None:
+        """Register a function that may refuse a new connection, before anything is answered through it."""
+        self._on_connect = check
 
     def layout_problems(self) -> list[str]:
         """Differences between the file's own objects and the migrations, and physical damage."""
@@ -378,7 +388,11 @@ def _nobody(seq: int, head: str) -> None:
 
 
 def _anything(transaction: Transaction) -> None:
-    """The check before anybody checks."""
+    """Accept every write, until a check is registered."""
+
+
+def _anywhere() -> None:
+    """Accept every connection, until a check is registered."""
 
 
 def _prefixed(probe: Probe, operation: str) -> Probe:

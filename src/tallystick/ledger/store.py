@@ -148,8 +148,11 @@ class Store(Protocol):
     def schema(self) -> str:
         """The schema of a database that holds the ledger; empty for a file."""
 
-    def names(self) -> tuple[str, ...]:
-        """The names under which a host remembers which ledger is here."""
+    def names(self, ledger_id: str = "") -> tuple[str, ...]:
+        """The names under which a host remembers which ledger is here.
+
+        With an identifier, also the name of that ledger in its database, whatever URL and schema lead to it.
+        """
 
     def layout_problems(self) -> list[str]:
         """Differences between the database's own objects and the migrations, and physical damage.
@@ -165,6 +168,9 @@ class Store(Protocol):
 
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""
+
+    def on_connect(self, check: Callable[[], None]) -> None:
+        """Register a function that may refuse a new connection, before anything is answered through it."""
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import LedgerIntegrity, Refused, TallystickError, Unavailable
+from tallystick.errors import LedgerIntegrity, Refused, Remedy, TallystickError, Unavailable
 from tallystick.ledger.chain import GENESIS, canonical, digest, link
 from tallystick.ledger.journal import ChargeRow
 from tallystick.ledger.replay import Book, Broken
@@ -32,6 +32,8 @@ class Report:
     problems: tuple[str, ...]
     not_checked: tuple[str, ...] = ()
     """Parts that this user may not check, with the reason."""
+    remedies: tuple[Remedy, ...] = ()
+    """Ways out of the problems that have one."""
 
     @property
     def intact(self) -> bool:
@@ -42,7 +44,8 @@ class Report:
         """Raise ``LedgerIntegrity`` naming the first problems, or return the report."""
         if self.problems:
             more = f" (and {len(self.problems) - 3} more)" if len(self.problems) > 3 else ""
-            raise LedgerIntegrity("the ledger was altered or is damaged:\n" + "\n".join(self.problems[:3]) + more)
+            text = "the ledger was altered or is damaged:\n" + "\n".join(self.problems[:3]) + more
+            raise LedgerIntegrity(text, remedies=self.remedies)
         return self
 
 
@@ -53,6 +56,7 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = ()) -> Report:
     """
     problems: list[str] = []
     not_checked: list[str] = []
+    remedies: tuple[Remedy, ...] = ()
     book, head = Book(), (0, GENESIS)
     try:
         problems += _layout_problems(ledger, not_checked)
@@ -68,11 +72,12 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = ()) -> Report:
     except Unavailable:
         raise
     except TallystickError as error:
-        problems.append(str(error))
+        problems.append(error.message)
+        remedies = error.remedies
     except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         problems.append(f"the record cannot be read ({type(error).__name__})")
     counts = len(book.accounts), len(book.charges)
-    return Report(ledger.id, head[0], head[1], *counts, tuple(problems), tuple(not_checked))
+    return Report(ledger.id, head[0], head[1], *counts, tuple(problems), tuple(not_checked), remedies)
 
 
 def _layout_problems(ledger: Ledger, not_checked: list[str]) -> list[str]:

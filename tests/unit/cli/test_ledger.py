@@ -194,6 +194,30 @@ def test_another_host_types_what_the_refusal_says(used, monkeypatch, tmp_path):
     used(*add)
 
 
+def test_every_command_refuses_an_exchanged_ledger_and_verify_reports_it(used, tmp_path):
+    used("account", "open", "own", "--budget", "zcdp(rho=9)", "--ledger", "own.db")
+    for path in tmp_path.glob("tallystick.db*"):
+        path.unlink()
+    (tmp_path / "own.db").rename(tmp_path / "tallystick.db")
+    commands = [
+        ("ledger", "head"),
+        ("ledger", "show"),
+        ("ledger", "export"),
+        ("ledger", "init"),
+        ("ledger", "verify"),
+        ("budget", "own"),
+        ("dataset", "list"),
+        ("charge", "add", "gaussian(sigma=10)", "--why", "x", "--account", "own"),
+    ]
+    for command in commands:
+        said = used(*command, code=6)
+        assert "this host knows ledger" in said, command
+        assert "tallystick ledger accept --first-use" in said, command
+    used("ledger", "accept", "--first-use", "--why", "the first was a trial", "--dry-run")
+    used("ledger", "accept", "--first-use", "--why", "the first was a trial")
+    used("ledger", "head")
+
+
 def test_an_owner_without_a_head_says_why(used, monkeypatch, tmp_path):
     monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(tmp_path / "other host"))
     used("ledger", "accept", code=2)

@@ -11,7 +11,7 @@ import pytest
 
 from crash.stores import spend
 from tallystick.errors import InvalidInput, LedgerIntegrity, Unavailable
-from tallystick.ledger import Ledger
+from tallystick.ledger import Ledger, places
 from tallystick.ledger.budget import Budget
 
 
@@ -60,11 +60,17 @@ def test_a_ledger_that_this_host_has_seen_elsewhere_does_not_replace_another(fil
     first, _ = spent(file, config)
     remove(file)
     shutil.copy(tmp_path / "own.db", file)
-    with Ledger(file, config=config) as ledger:  # it can be read
-        assert (ledger.id, ledger.open("people").used.a0) == (own, 1)
-        with pytest.raises(LedgerIntegrity, match=f"knows ledger {first[:8]} .* it holds ledger {own[:8]}"):
+    message = f"knows ledger {first[:8]} .* it holds ledger {own[:8]}"
+    for create in (False, True):  # a caller who only reads gets the same error
+        with pytest.raises(LedgerIntegrity, match=message) as caught:
+            Ledger(file, config=config, create=create)
+        assert caught.value.code == "ledger_exchanged"
+        assert [remedy.kind for remedy in caught.value.remedies] == ["accept_head", "accept_first_use"]
+    with Ledger(file, config=config, inspect=True) as ledger:
+        assert [message for message in ledger.verify().problems if first[:8] in message]
+        with pytest.raises(LedgerIntegrity, match=message):
             ledger.open("others", budget=Budget.zcdp(1))
-    known = Ledger(file, config=config).head().hash
+        known = ledger.head().hash
     assert spent(file, config, expect_head=known) == (own, 2)
     assert spent(file, config) == (own, 3)
 
@@ -128,6 +134,55 @@ def test_a_damaged_record_of_a_place_is_an_error(file, config):
         record.write_bytes(b"x")
     with pytest.raises(LedgerIntegrity, match="is damaged"):
         Ledger(file, config=config)
+
+
+def test_a_reader_gets_the_same_error_for_a_ledger_that_is_gone(file, config):
+    first, _ = spent(file, config)
+    remove(file)
+    for options in ({"create": False}, {"inspect": True}, {"expect_head": "0" * 64}):
+        with pytest.raises(LedgerIntegrity, match=f"knows ledger {first[:8]} .* there is none") as caught:
+            Ledger(file, config=config, **options)
+        assert [remedy.kind for remedy in caught.value.remedies] == ["start_again"]
+        assert not file.exists()
+
+
+def test_a_host_that_has_never_seen_the_place_may_read(file, tmp_path, config):
+    spent(file, config)
+    with Ledger(file, config=tmp_path / "other") as ledger:
+        assert ledger.open("people").used.a0 == 1
+
+
+def test_a_record_that_cannot_be_read_refuses_writes_alone(file, config, monkeypatch):
+    spent(file, config)
+    monkeypatch.setattr(places, "own_file", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+    with Ledger(file, config=config) as ledger:
+        account = ledger.open("people")
+        with pytest.raises(LedgerIntegrity, match="its record cannot be read"), spend(account, 1):
+            pass
+
+
+def test_a_child_process_reads_the_ledger_that_was_opened(file, tmp_path, config):
+    """A child opens the file again. By then another ledger may have its name."""
+    own = tmp_path / "own.db"
+    spent(own, config)
+    spent(file, config)
+    with Ledger(file, config=config) as ledger:
+        shutil.move(file, tmp_path / "moved.db")
+        shutil.copy(own, file)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.write(writing, str(ledger.head().seq).encode())
+            except LedgerIntegrity:
+                os.write(writing, b"refused")
+            finally:
+                os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            answer = pipe.read()
+        os.waitpid(child, 0)
+    assert answer == b"refused"
 
 
 def test_a_ledger_that_does_not_exist_is_still_a_plain_error(file, config):

@@ -245,7 +245,9 @@ def test_a_url_that_leads_to_another_schema_is_noticed(postgres, tmp_path):
         with Ledger(with_path(url, "other"), config=config) as ledger:
             ledger.open("a", budget=Budget.zcdp(1000), unit="person")
         run(url, "ALTER SCHEMA other RENAME TO postgres")
-        with Ledger(url, config=config) as ledger:
+        with pytest.raises(LedgerIntegrity, match="this host knows ledger"):
+            Ledger(url, config=config)
+        with Ledger(url, config=config, inspect=True) as ledger:
             assert "this host knows ledger" in ledger.verify().problems[0]
             with pytest.raises(LedgerIntegrity, match="this host knows ledger"):
                 ledger.open("b", budget=Budget.zcdp(1), unit="person")
@@ -257,9 +259,86 @@ def test_a_copy_in_a_schema_that_comes_first_is_noticed(postgres, tmp_path):
     with database(postgres) as (_, url):
         with Ledger(url, config=config) as ledger, spend(ledger.open("a", budget=Budget.zcdp(9), unit="person"), 8):
             pass
-        run(url, "CREATE SCHEMA postgres")
-        for table in ("migration", "entry", "account", "dataset", "charge", "line", "answer", "quarantine", "failure"):
-            run(url, f"CREATE TABLE postgres.{table} AS SELECT * FROM public.{table}")
+        copy_to(url, "postgres")
         run(url, "UPDATE postgres.account SET own0 = 0, used0 = 0")
-        with Ledger(url, config=config) as ledger, pytest.raises(LedgerIntegrity, match="this host knows ledger"):
-            ledger.open("b", budget=Budget.zcdp(1), unit="person")
+        with pytest.raises(LedgerIntegrity, match=r"in schema 'public' at .* in schema 'postgres'"):
+            Ledger(url, config=config)
+
+
+def test_a_copy_in_another_schema_is_noticed_under_every_url(postgres, tmp_path):
+    """A host remembers the schema of a ledger in its database, besides the text of a URL."""
+    config = tmp_path / "config"
+    with database(postgres) as (_, url):
+        with Ledger(url, config=config) as ledger, spend(ledger.open("a", budget=Budget.zcdp(9), unit="person"), 8):
+            pass
+        copy_to(url, "postgres")
+        other = url.replace("?", "?application_name=other&")
+        assert other != url
+        with pytest.raises(LedgerIntegrity, match="this host knows ledger"):
+            Ledger(other, config=config)
+        with Ledger(with_path(other, "public"), config=config) as ledger:
+            assert ledger.open("a").used.a0 == 8
+
+
+def copy_to(url, schema):
+    """Copy the ledger in the schema public into a new schema, whole and up to date."""
+    run(url, f"CREATE SCHEMA {schema}")
+    for table in postgres.LEDGER_TABLES:
+        run(url, f"CREATE TABLE {schema}.{table} (LIKE public.{table} INCLUDING ALL)")
+        run(url, f"INSERT INTO {schema}.{table} SELECT * FROM public.{table}")
+
+
+def cut_off(url):
+    """End all other connections to a database."""
+    own = "pid <> pg_backend_pid() AND datname = current_database()"
+    run(url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {own}")
+
+
+@pytest.mark.parametrize("action", ["read", "write"])
+def test_a_ledger_that_reconnects_stays_in_its_schema(team, action):
+    """Another user makes a copy in a schema that the path finds first, and the connection breaks."""
+    url, _, config = team
+    with Ledger(url, config=config) as ledger:
+        account = ledger.open("people")
+        before = ledger.head()
+        copy_to(url, "postgres")
+        run(url, "UPDATE postgres.account SET own0 = 0, used0 = 0")
+        cut_off(url)
+        with pytest.raises(Unavailable):
+            ledger.head()
+        if action == "read":
+            assert (account.used.a0, ledger.head()) == (1, before)
+            return
+        with spend(account, 1):
+            pass
+        counted = "SELECT (SELECT count(*) FROM public.entry), (SELECT count(*) FROM postgres.entry)"
+        with psycopg.connect(url) as connection:
+            [here, there] = connection.execute(counted).fetchone()
+        assert there == before.seq < here == ledger.head().seq
+
+
+ELSEWHERE = r"leads to another server|old or altered copy"
+
+
+@pytest.mark.parametrize("change", ["another database", "an older copy"])
+def test_a_ledger_that_reconnects_elsewhere_answers_nothing(team, postgres, monkeypatch, change):
+    """The host name leads to another server now, or the server was restored from an older backup."""
+    url, _, config = team
+    connect = psycopg.connect
+    with database(postgres) as (_, other), Ledger(url, config=config) as ledger, monkeypatch.context() as patch:
+        if change == "another database":
+            with Ledger(other, config=config) as second:
+                second.open("people", budget=Budget.zcdp(100), unit="person")
+        else:
+            older = ledger.head().seq - 1
+            run(url, "ALTER TABLE entry DISABLE TRIGGER ALL", f"DELETE FROM entry WHERE seq > {older}")
+        cut_off(url)
+        with pytest.raises(Unavailable):
+            ledger.head()
+        if change == "another database":
+            patch.setattr("psycopg.connect", lambda *given, **more: connect(other, **more))
+        for _ in range(2):  # the second try is checked, too
+            with pytest.raises(LedgerIntegrity, match=ELSEWHERE):
+                ledger.open("people")
+            with pytest.raises(LedgerIntegrity, match=ELSEWHERE):
+                ledger.open("more", budget=Budget.zcdp(1), unit="person")

@@ -117,7 +117,7 @@ def accept(
         raise InvalidInput("expect_head", None, "--expect-head HASH, or --first-use --why TEXT if no head is known")
     check_arguments(expect_head, reason)
     head_now, reason_now = (None, None) if dry_run else (expect_head, reason)
-    with opened(ledger, expect_head=head_now, first_use=reason_now) as book:
+    with opened(ledger, expect_head=head_now, first_use=reason_now, inspect=dry_run) as book:
         if dry_run and expect_head is not None:
             book.require_entry(expect_head)
         newest = book.head()
@@ -145,7 +145,7 @@ def verify(
             receipts.append(Receipt.from_json(read_text(path)))
         except OSError as error:
             raise InvalidInput("receipt", str(path), f"a file that can be read ({error.strerror})") from None
-    with opened(ledger) as book, working("verifying"):
+    with opened(ledger, inspect=True) as book, working("verifying"):
         report = book.verify(receipts=receipts).require()
         underpriced = book.underpriced()
     facts = {

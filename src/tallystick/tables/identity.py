@@ -57,7 +57,10 @@ WRITTEN: Final = "@"
 
 SPARK: Final = "spark "
 LOCATION: Final = "location "
-"""Beginnings of marks: a name in a catalogue of Spark, and a place in a remote store."""
+DEFINITION: Final = "definition in spark "
+"""Beginnings of marks: a name in a catalogue of Spark, a place in a remote store, and a digest of an entry of the
+catalogue (columns, format, options and place of a table, or the text of a view).
+"""
 
 UNKNOWN: Final = "unknown"
 """A mark in ``near``: some of the rows may come from a place that cannot be identified."""
@@ -99,6 +102,8 @@ class Recognised:
     names: tuple[str, ...]
     source: SourceId
     fixed: Mapping[str, str | None] | None
+    parts: tuple[str, ...] = ()
+    """Other registered datasets whose rows they hold or read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +151,26 @@ def recognise(ledger: Ledger, own: Identity) -> Recognised:
     if any(dataset.fixed != first.fixed for dataset in found.same):
         listed = ", ".join(repr(dataset.name) for dataset in found.same)
         raise Refused(f"these rows are registered with several units or neighbours: {listed}. Register them once")
+    if own.name.startswith(SPARK):
+        _refuse_other_units(first, found.part)
     named = any(SourceId.of(own.name) in dataset.sources for dataset in found.same)
     source = SourceId.of(own.name) if named else SourceId(first.source)
-    return Recognised(tuple(dataset.name for dataset in found.same), source, first.fixed)
+    names, parts = (tuple(dataset.name for dataset in datasets) for datasets in (found.same, found.part))
+    return Recognised(names, source, first.fixed, parts)
+
+
+def _refuse_other_units(asked: Registered, parts: Iterable[Registered]) -> None:
+    """Refuse rows of Spark that belong to another dataset with another unit.
+
+    Every application of Spark can have its own catalogue, so a view can be defined as it was registered and read other
+    tables.
+    """
+    for dataset in parts:
+        if dataset.fixed != asked.fixed:
+            raise Refused(
+                f"dataset {asked.name!r} reads rows of dataset {dataset.name!r}, which protects another unit. "
+                f"Ask {dataset.name!r}"
+            )
 
 
 def _refuse_hidden(ledger: Ledger, own: Identity, found: Overlap) -> None:
@@ -243,6 +265,8 @@ class _Marked:
         """
         if self._may_be_elsewhere(own):
             return False
+        if own.name.startswith(SPARK) and self.definition:
+            return not own.marks.isdisjoint(self.definition)
         if not own.plain and not own.name.startswith(FILE):
             return self._is_view(own)
         is_inside = own.plain and own.name.startswith(FILE) and own.near & self.marks
@@ -263,6 +287,11 @@ class _Marked:
             return False
         is_stale = CACHED in own.near and own.near.isdisjoint(places)
         return UNKNOWN in own.near or is_stale
+
+    @property
+    def definition(self) -> frozenset[str]:
+        """The definition of a table or view of Spark, as it was registered: another one reads other rows."""
+        return frozenset(mark for mark in self.newest if mark.startswith(DEFINITION))
 
     def _is_view(self, own: Identity) -> bool:
         """True if opened rows of a server that come from elsewhere are this dataset.
@@ -287,7 +316,8 @@ class _Marked:
         """True if the rows overlap although this is not the same table, or may: of two relations of one DuckDB file,
         one of them a view, the view may read the other.
         """
-        overlap = (own.marks & (self.near | self.moved)) | (own.near & (self.marks | self.moved))
+        everywhere = self.marks | self.near | self.moved
+        overlap = (own.all_marks & everywhere) | (own.near & (self.marks | self.moved))
         has_view = not own.plain or bool(own.views & self.tables)
         return bool(overlap) or (has_view and bool(own.near & self.near))
 

@@ -305,12 +305,13 @@ def _check_leaf(leaf: Table, known: Recognised, account: Account) -> None:
 
 
 def _check_least(plan: Plan, account: Account, known: Recognised) -> None:
-    """Data that are registered under several names cost at least the largest of their least prices."""
-    if len(known.names) < 2:
+    """Refuse a plan that costs less than the largest least price of all datasets whose rows it reads."""
+    names = (*known.names, *known.parts)
+    if len(names) < 2:
         return
     price = plan.price(account)
     datasets = account.ledger.datasets()
-    for name in known.names:
+    for name in names:
         least = datasets[name].least_price
         if least.filter == price.filter and price.a0 < least.a0:
             raise Refused(f"this plan costs {price}, and plans on dataset {name!r} cost at least {least}")

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
     from tallystick.tables.reader import Reader
 
-_OLD_DAYS = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.int96RebaseModeInRead")
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _BYTES_PER_PARTITION = 16 << 20
 """Of a stored table: in memory and as cells of (unit, group) they are a few times as many."""
@@ -70,11 +69,6 @@ class SparkEngine:
             ("spark.sql.broadcastTimeout", "-1"),
         ):
             self.session.conf.set(setting, value)
-        # A view of the user's is read as the user's session says. By default it raises at a day before 15 October 1582
-        # in a Parquet file, which would tell that there is one. Not set back: another release may be reading.
-        for setting in _OLD_DAYS:
-            if session.conf.get(setting, "EXCEPTION").upper() == "EXCEPTION":
-                session.conf.set(setting, "CORRECTED")
         self.most_partitions = int(self.session.conf.get(_PARTITIONS))
         self.sizes: dict[str, int] = {}
         self.kept: dict[str, Any] = {}
@@ -136,10 +130,9 @@ class SparkEngine:
         return self.frames[table]
 
     def _pinned(self, frame: Any) -> Any:
-        """The frame with the files of its tables listed once."""
+        """Return the frame with the files of its tables listed once; see ``pinned``."""
         plan = frame._jdf.queryExecution().analyzed()
-        listed = pinned(plan, frame.sparkSession._jvm)
-        return frame if listed is plan else self._frame(listed, frame.sparkSession)
+        return self._frame(pinned(plan, frame.sparkSession._jvm), frame.sparkSession)
 
     def _found(self, table: str) -> Any:
         """What a name means to Spark now."""

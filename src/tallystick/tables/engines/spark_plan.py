@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -9,8 +11,8 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from tallystick.tables.engines.spark_stores import FileSystems, Place, configuration_of_session
-from tallystick.tables.identity import LOCATION, SPARK, TABLE
+from tallystick.tables.engines.spark_stores import FileSystems, Place
+from tallystick.tables.identity import DEFINITION, LOCATION, SPARK, TABLE
 
 MOST_LISTED: Final = 1000
 """Most files of one relation whose marks a registration keeps. A table of more files is recognised by its folders."""
@@ -26,9 +28,13 @@ _COPIES: Final = (
 """Classes of RDD that hold rows of their own. Every other RDD without a parent reads its rows from elsewhere."""
 _ELSEWHERE_IN_THE_PLAN: Final = ("CTERelationRef",)
 _FILES_V1: Final = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
-_FILES_V2: Final = "org.apache.spark.sql.execution.datasources.v2.FileTable"
 _LISTED_ONCE: Final = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
 """Class of the indexes that keep their list of files."""
+_ADDED_OPTIONS: Final = ("path", "serialization.format")
+_REBASED: Final = ("datetimerebasemode", "int96rebasemode")
+"""Options of Parquet for days before 15 October 1582. By default the reader raises at one that Spark did not write."""
+_BY_POSITION: Final = "orc.force.positional.evolution"
+"""Setting of ORC that takes columns by their places instead of their names."""
 _LISTED_AGAIN: Final = "org.apache.spark.sql.execution.datasources.CatalogFileIndex"
 """Class of the index of a partitioned table. It asks the catalogue for partitions whenever rows are read."""
 _TOTAL_FORMATS: Final = (
@@ -95,7 +101,41 @@ def origin_of(plan: Any, java: Any) -> Origin:
     if entry is None:
         return Origin(kind, None, frozenset(), leaves, near, is_unknown)
     name = full_name(entry)
-    return Origin(kind, short_name(name), frozenset({f"{SPARK}{name}"}), leaves, near, is_unknown)
+    own = frozenset({f"{SPARK}{name}", f"{DEFINITION}{_definition_of(entry)}"})
+    return Origin(kind, short_name(name), own, leaves, near, is_unknown)
+
+
+def _definition_of(entry: Any) -> str:
+    """Return a digest of everything in the catalogue that decides which rows and columns a table or view has.
+
+    Two entries over the same files can name the columns in another order, or split lines elsewhere.
+    """
+    storage = entry.storage()
+    facts = {
+        "name": full_name(entry),
+        "kind": entry.tableType().name(),
+        "provider": _text(entry.provider()),
+        "place": _text(storage.locationUri()),
+        "serde": _text(storage.serde()),
+        "columns": entry.schema().json(),
+        "partitions": [str(each) for each in _items(entry.partitionColumnNames())],
+        "options": sorted(_options(storage.properties()).items()),
+        "view": _text(entry.viewText()),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _text(option: Any) -> str | None:
+    """Return a Scala option as text; None if it is empty."""
+    return str(option.get()) if option.isDefined() else None
+
+
+def _options(options: Any) -> dict[str, str]:
+    """Return options of a reader, without those that Spark or ``pinned`` adds to every table."""
+    pairs = _items(options.toSeq())
+    named = {str(pair._1()).lower(): str(pair._2()) for pair in pairs}
+    added = (*_ADDED_OPTIONS, *_REBASED, _BY_POSITION)
+    return {name: value for name, value in named.items() if name not in added}
 
 
 def has_cached_rows(plan: Any) -> bool:
@@ -104,17 +144,44 @@ def has_cached_rows(plan: Any) -> bool:
 
 
 def pinned(plan: Any, java: Any) -> Any:
-    """Return an analysed plan that lists the files of every partitioned table now, and never again.
+    """Return an analysed plan whose files are listed now, and whose old days fail no reader.
 
-    Otherwise a partition that is added after the identification would be read. A table inside a subquery of an
-    expression is not exchanged; its index shows that (see ``_read_by``). ``java`` is the virtual machine.
+    Otherwise a partition that is added after the identification would be read, and a setting that another thread
+    changes would decide. A table inside a subquery of an expression is not exchanged; its index shows that (see
+    ``_read_by``). ``java`` is the virtual machine.
     """
-    if not any(_is_listed_again(leaf) for leaf in _items(plan.collectLeaves())):
+    if _files_of(plan) is not None:
+        return _settled(plan, java)
+    children = _items(plan.children())
+    if not children:
         return plan
-    if _is_listed_again(plan):
-        return _with_list(plan, java)
-    children = [pinned(child, java) for child in _items(plan.children())]
-    return plan.withNewChildren(java.PythonUtils.toSeq(children))
+    return plan.withNewChildren(java.PythonUtils.toSeq([pinned(child, java) for child in children]))
+
+
+def _settled(leaf: Any, java: Any) -> Any:
+    """Return a relation of files with a list that stays, and with options that no setting overrides."""
+    relation = leaf.relation()
+    index = relation.location()
+    if _is_a(index, _LISTED_AGAIN):
+        index = index.filterPartitions(java.PythonUtils.toSeq([]))
+    elif _is_a(index, _LISTED_ONCE):
+        index.refresh()  # Spark keeps a list of files as long as its session lasts
+    options = relation.options()
+    for name in _REBASED:
+        options = _without_failure(options, name)
+    options = options.updated(_BY_POSITION, "false")
+    _, *others, _ = _parts(relation)
+    settled = relation.copy(index, *others, options, relation.sparkSession())
+    _, *others = _parts(leaf)
+    return leaf.copy(settled, *others)
+
+
+def _without_failure(options: Any, name: str) -> Any:
+    """Return options with a rule for old days: the given one, unless it raises."""
+    given = options.get(name)
+    if given.isDefined() and str(given.get()).upper() != "EXCEPTION":
+        return options
+    return options.updated(name, "CORRECTED")
 
 
 def text_format(plan: Any) -> str | None:
@@ -126,24 +193,7 @@ def text_format(plan: Any) -> str | None:
 
 def _format_of(leaf: Any) -> str:
     """Name of the class that reads the files of a leaf."""
-    if _simple(leaf) == "LogicalRelation":
-        return str(leaf.relation().fileFormat().getClass().getName())
-    return str(leaf.table().fallbackFileFormat().getName())
-
-
-def _is_listed_again(leaf: Any) -> bool:
-    files = _files_of(leaf)
-    return files is not None and _is_a(files, _LISTED_AGAIN)
-
-
-def _with_list(leaf: Any, java: Any) -> Any:
-    """A relation of files whose index keeps its list."""
-    relation = leaf.relation()
-    index = relation.location().filterPartitions(java.PythonUtils.toSeq([]))
-    _, *others = _parts(relation)
-    listed = relation.copy(index, *others, relation.sparkSession())
-    _, *others = _parts(leaf)
-    return leaf.copy(listed, *others)
+    return str(leaf.relation().fileFormat().getClass().getName())
 
 
 def _parts(value: Any) -> list[Any]:
@@ -206,19 +256,13 @@ def _files_of(leaf: Any) -> Any:
     """The index of the files that a leaf reads; None if it does not read files."""
     if _simple(leaf) == "LogicalRelation" and _is_a(leaf.relation(), _FILES_V1):
         return leaf.relation().location()
-    if _simple(leaf) == "DataSourceV2Relation" and _is_a(leaf.table(), _FILES_V2):
-        return leaf.table().fileIndex()
     return None
 
 
 def _configuration_of(leaf: Any) -> Any:
     """Hadoop's configuration under which Spark reads the files of a leaf: that of its session, and its options."""
-    if _simple(leaf) == "LogicalRelation":
-        relation = leaf.relation()
-        return relation.sparkSession().sessionState().newHadoopConfWithOptions(relation.options())
-    table = leaf.table()
-    options = {**table.options().asCaseSensitiveMap(), **leaf.options().asCaseSensitiveMap()}
-    return configuration_of_session(table.sparkSession(), options)
+    relation = leaf.relation()
+    return relation.sparkSession().sessionState().newHadoopConfWithOptions(relation.options())
 
 
 def _reader_of(leaf: Any) -> str:
@@ -337,8 +381,16 @@ def _entry_of(node: Any) -> Any:
     if kind == "HiveTableRelation":
         return node.tableMeta()
     if kind == "LogicalRelation" and node.catalogTable().isDefined():
-        return node.catalogTable().get()
+        entry = node.catalogTable().get()
+        return entry if _is_read_as_defined(node, entry) else None
     return None
+
+
+def _is_read_as_defined(leaf: Any, entry: Any) -> bool:
+    """True if a table is read with the options of its catalogue entry, and no others: options change rows."""
+    if _files_of(leaf) is None:
+        return True
+    return _options(leaf.relation().options()) == _options(entry.storage().properties())
 
 
 def full_name(entry: Any) -> str:

@@ -83,12 +83,3 @@ class FileSystems:
         """True if a bucket of Amazon S3 is another name of a bucket."""
         has_point = self._configuration.get(f"fs.s3a.bucket.{bucket}.accesspoint.arn") is not None
         return has_point or bucket.lower().endswith(_ACCESS_POINTS)
-
-
-def configuration_of_session(session: Any, options: Mapping[str, str]) -> Any:
-    """Return Hadoop's configuration of a Spark session with the options of one reader, as Spark makes it."""
-    configuration = session.sessionState().newHadoopConf()
-    for name, value in options.items():
-        if value is not None and name not in ("path", "paths"):
-            configuration.set(name, value)
-    return configuration

@@ -138,10 +138,12 @@ class SqliteStore:
         """The connection of this process: SQLite connections and locks must not cross a fork."""
         if self._connection is None or self._process != os.getpid():
             self._file = self._sole_name()
-            if _is_mounted(self.path):
+            mounted = _mounted(self.path)
+            if mounted:
                 raise LedgerIntegrity(
-                    f"the ledger {self.place} is mounted as a single file. Its log would not be the one that is used "
-                    "under its other name, and a budget could be spent twice. Mount its folder instead"
+                    f"{mounted} is mounted as a single file. Processes that use the ledger under another name would "
+                    "use other files beside it, and a budget could be spent twice. Mount the folder of the ledger "
+                    "instead"
                 )
             connection, logged = _connect(self.path)
             self._durability = Durability(self.path) if logged else None
@@ -223,6 +225,8 @@ class SqliteStore:
         """A consistent snapshot of what is on the disk: another writer's commit is not shown before its sync."""
         with self._mutex, Translated(self.place):
             connection = self._connected()
+            if self._durability:
+                self._durability.require_log()
             connection.execute("BEGIN")
             try:
                 transaction = SqliteTransaction(connection, None)
@@ -294,14 +298,31 @@ class SqliteStore:
             self._connection, self._durability, self._gate = None, None, -1
 
 
-def _is_mounted(path: Path) -> bool:
-    """True if the file itself is a mount point, as a container sees a file of its host. Linux says so."""
+BESIDE: Final = ("", "-wal", "-shm", ".gate", ".sync")
+"""Endings of the ledger's file and of the files beside it that all its processes must share."""
+
+
+def _mounted(path: Path) -> str | None:
+    """Return the first file of a ledger that is a mount point, as a container sees a file of its host (Linux)."""
     try:
         mounts = Path("/proc/self/mountinfo").read_bytes().splitlines()
     except OSError:
-        return False
+        return None
     points = {line.split()[4] for line in mounts}
-    return re.sub(rb"[ \t\n\\]", lambda found: b"\\%03o" % found[0][0], os.fsencode(path)) in points
+    for ending in BESIDE:
+        name = f"{path}{ending}"
+        if re.sub(rb"[ \t\n\\]", lambda found: b"\\%03o" % found[0][0], os.fsencode(name)) in points:
+            return name
+    return None
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    """Return device and inode of a file, or None if it is not there."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _open_gate(path: Path) -> int:
@@ -468,6 +489,7 @@ class Durability:
         file = os.stat(path)
         self._log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)  # SQLite keeps no lock on this file
         log = os.fstat(self._log)
+        self._index = _inode(f"{path}-shm")  # not opened here: closing it would drop SQLite's locks
         try:
             self._shared = own_file(f"{path}.sync", os.O_RDWR | os.O_CREAT)
         except OSError:
@@ -514,15 +536,17 @@ class Durability:
             )
 
     def require_log(self) -> None:
-        """Refuse when the log of this connection was removed or replaced: others would not see what it commits."""
-        try:
-            present = os.stat(f"{self._path}-wal").st_ino
-        except OSError:
-            present = None
-        if present != os.fstat(self._log).st_ino:
-            raise LedgerIntegrity(
-                f"{self._path}-wal was removed or replaced while the ledger was open; close every process that uses it"
-            )
+        """Refuse when the log of this connection, or the index of the log that processes share, was removed or
+        replaced: others would not see what it commits.
+        """
+        log = os.fstat(self._log)
+        opened = {"-wal": (log.st_dev, log.st_ino), "-shm": self._index}
+        for ending, inode in opened.items():
+            if _inode(f"{self._path}{ending}") != inode:
+                raise LedgerIntegrity(
+                    f"{self._path}{ending} was removed or replaced while the ledger was open; close every process that "
+                    "uses it"
+                )
 
     def _sync(self) -> None:
         try:

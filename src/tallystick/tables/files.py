@@ -22,7 +22,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 from tallystick.errors import InvalidInput, Refused, Unavailable
 from tallystick.place import shown
-from tallystick.tables.scratch import private_root
+from tallystick.tables.scratch import is_private, private_root
 
 _CLONE: Final = 0x40049409
 """FICLONE of linux/fs.h: the new file shares the old one's blocks until either is written."""
@@ -66,6 +66,8 @@ class OpenFile:
             self.id = self._file_id()
             self._version = self._version_now()
             self.real = _real_path(self._descriptor, self.id, self.path)
+            if is_private(self.real):
+                raise Refused(f"{self.path} leads to a private snapshot of a release. Give the file itself")
         except BaseException:
             self.close()
             raise

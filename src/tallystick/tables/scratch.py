@@ -57,6 +57,15 @@ def _made(place: str) -> _Root:
     return _Root(path, lock)
 
 
+def is_private(path: str) -> bool:
+    """True if a resolved path is inside a root folder, of this process or of any other one.
+
+    A link to ``/proc/PID/fd/N`` leads to a snapshot without knowing its name.
+    """
+    folders = [folder for folder in Path(path).parents if folder.name.startswith(PREFIX)]
+    return any(os.path.lexists(folder / ALIVE) for folder in folders)
+
+
 class Scratch:
     """A folder inside the root of this process, or inside another folder there; ``close`` removes it."""
 

@@ -190,19 +190,25 @@ def test_a_ledger_that_does_not_exist_is_still_a_plain_error(file, config):
         Ledger(file, config=config, create=False)
 
 
-def test_a_ledger_that_is_mounted_as_a_single_file_is_refused(file, tmp_path, config):
-    """The log is beside each name, so that two names would both spend the last of a budget."""
-    spent(file, config)
-    box = tmp_path / "box with space"
-    box.mkdir()
-    (box / "budget.db").touch()
-    code = "import sys, tallystick as ts\ntry: ts.Ledger(sys.argv[1])\nexcept ts.errors.LedgerIntegrity as e: print(e)"
-    mounted = f"mount --bind '{file}' '{box}/budget.db' && exec '{sys.executable}' -c '{code}' '{box}/budget.db'"
-    done = subprocess.run(["unshare", "-Urm", "sh", "-c", mounted], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", ".gate", ".sync"])
+def test_a_ledger_with_a_file_that_is_mounted_alone_is_refused(file, tmp_path, config, ending):
+    """All processes must share the ledger and the files beside it: else two would both spend the last of a budget."""
+    with Ledger(file, config=config) as ledger:
+        box = tmp_path / "box with space"
+        shutil.copytree(tmp_path, box, ignore=lambda *_: ["config"])
+        done = opened_with_a_mount(f"{file}{ending}", f"{box}/budget.db{ending}", f"{box}/budget.db")
+        assert ledger.head().seq == 1
     if done.returncode:
         pytest.skip("this user may not mount a file")
-    assert "is mounted as a single file" in done.stdout
-    assert "Mount its folder instead" in done.stdout
+    assert f"budget.db{ending} is mounted as a single file" in done.stdout
+    assert "Mount the folder of the ledger instead" in done.stdout
+
+
+def opened_with_a_mount(source, target, ledger):
+    """Open a ledger in another process that sees one file at the place of another."""
+    code = "import sys, tallystick as ts\ntry: ts.Ledger(sys.argv[1])\nexcept ts.errors.LedgerIntegrity as e: print(e)"
+    mounted = f"mount --bind '{source}' '{target}' && exec '{sys.executable}' -c '{code}' '{ledger}'"
+    return subprocess.run(["unshare", "-Urm", "sh", "-c", mounted], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("seconds", [-5.0, float("nan"), float("inf"), 1e30])

@@ -307,12 +307,22 @@ def test_a_link_beside_the_ledger_is_not_followed(tmp_path, name):
     assert precious.read_bytes() == b"precious"
 
 
-def test_a_log_that_is_removed_while_the_ledger_is_open_is_noticed(tmp_path):
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+@pytest.mark.parametrize("ending", ["wal", "shm"])
+def test_a_log_or_its_index_that_changes_while_the_ledger_is_open_is_noticed(tmp_path, ending, how):
+    """Another process would get another log or index, and both could spend the last of a budget."""
     with ts.Ledger(tmp_path / "budget.db", config=tmp_path / "config") as ledger:
         account = ledger.open("clinic", budget=ts.zcdp(rho=1))
-        (tmp_path / "budget.db-wal").unlink()
+        beside = tmp_path / f"budget.db-{ending}"
+        content = beside.read_bytes() if ending == "wal" else bytes(32768)  # closing -shm would drop a lock
+        if how == "replaced":
+            (tmp_path / "other").write_bytes(content)
+            (tmp_path / "other").replace(beside)
+        else:
+            beside.unlink()
         with pytest.raises(LedgerIntegrity, match="was removed or replaced"):
             account.release(ts.noise.add_gaussian(sigma=10, sensitivity=1), 5, why="x")
+        assert "was removed or replaced" in ledger.verify().problems[0]
 
 
 def test_two_processes_that_make_the_first_key_agree_on_one(tmp_path, monkeypatch):

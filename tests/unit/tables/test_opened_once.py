@@ -20,7 +20,7 @@ import pytest
 import tallystick as ts
 from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
 from tallystick.ledger.account import Account
-from tallystick.tables import files, run, sources
+from tallystick.tables import files, run, scratch, sources
 from tallystick.tables.files import OpenFile
 from tallystick.tables.plan import Plan
 
@@ -483,6 +483,74 @@ def test_a_system_that_cannot_tell_which_file_was_opened_is_refused(
     monkeypatch.setattr(files.sys, "platform", "freebsd")
     with pytest.raises(Refused, match="cannot tell which file was opened"):
         OpenFile(path)
+
+
+# ---- snapshots of releases
+
+
+def uses(link: Path, own: Account) -> dict[str, Callable[[], object]]:
+    """Every use of a file: paid by an account, and read as public."""
+    table = ts.Private(pa.table({"who": [1]}), account=own).table(unit="who").per_unit(max_groups=1)
+    return {
+        "source": lambda: plan_of(link, own).release(why="x"),
+        "public table": lambda: table.join(link, on="who"),
+        "list of groups": lambda: table.group_by("who", keys=link),
+    }
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="descriptors have names on Linux alone")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_link_to_a_descriptor_does_not_lead_to_a_snapshot(
+    kind: str, tmp_path: Path, ledger: ts.Ledger, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread of this process reads a registered file."""
+    monkeypatch.setattr(OpenFile, "_link", lambda *_: None)  # so the snapshot is a copy
+    private = write(tmp_path / f"private.{kind}", PRIVATE)
+    registered(ledger, private)
+    before = set(scratch.private_root().rglob("*"))
+    with another_release(private) as engine:
+        engine.schema("t" if kind == "duckdb" else "table")
+        snapshots = [path for path in scratch.private_root().rglob("*") if path.is_file() and path not in before]
+        assert snapshots
+        for snapshot in snapshots:
+            with snapshot.open("rb") as file:
+                link = tmp_path / f"{snapshot.name}.{kind}"
+                link.symlink_to(f"/proc/self/fd/{file.fileno()}")
+                for name, use in uses(link, own).items():
+                    with pytest.raises(Refused, match="private snapshot of a release"):
+                        pytest.fail(f"{name}: {use()}")
+    assert own.history() == []
+
+
+HOLDER = """
+import sys
+from tallystick.tables.scratch import Scratch
+copy = Scratch().path / "file0.csv"
+copy.write_bytes(open(sys.argv[1], "rb").read())
+file = copy.open("rb")
+print(file.fileno(), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="descriptors have names on Linux alone")
+def test_a_link_to_a_descriptor_of_another_process_does_not_lead_to_a_snapshot(tmp_path: Path, own: Account) -> None:
+    command = [sys.executable, "-c", HOLDER, str(write(tmp_path / "private.csv", PRIVATE))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        link = tmp_path / "link.csv"
+        link.symlink_to(f"/proc/{holder.pid}/fd/{int(holder.stdout.readline())}")
+        for name, use in uses(link, own).items():
+            with pytest.raises(Refused, match="private snapshot of a release"):
+                pytest.fail(f"{name}: {use()}")
+        holder.communicate("")
+    assert own.history() == []
+
+
+def test_a_folder_with_a_similar_name_is_an_ordinary_folder(tmp_path: Path, own: Account) -> None:
+    folder = tmp_path / "tallystick-projects"
+    folder.mkdir()
+    assert abs(counted(plan_of(write(folder / "mine.csv", OWN), own).release(why="x")) - OWN) < 15
 
 
 # ---- links and views that lead elsewhere

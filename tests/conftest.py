@@ -22,7 +22,8 @@ settings.register_profile("ci", max_examples=15, derandomize=True, **_SHARED)  #
 settings.register_profile("campaign", max_examples=2_000, print_blob=True, **_SHARED)  # type: ignore[arg-type]
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-pytest_plugins = ["scheduling", "timing"]  # files as a whole to workers, and processor seconds per room at the end
+# Files as a whole to workers, doctests only where there are some, and processor seconds per room at the end.
+pytest_plugins = ["scheduling", "doctests", "timing"]
 
 import pytest  # noqa: E402
 

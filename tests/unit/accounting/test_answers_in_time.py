@@ -12,6 +12,7 @@ import pytest
 
 import tallystick as ts
 from pace import Clock
+from sweeps import share
 from tallystick.accounting import calibrate, compose, direction, gdp, routes
 from tallystick.accounting.direction import OneDirection
 from tallystick.accounting.leaves import nested
@@ -387,46 +388,45 @@ RARE = ts.gaussian_mixture(
 )
 
 
-@pytest.mark.parametrize(
-    "read",
-    [
-        lambda: meaning(
-            DRAWS.subset(batch=1000, population=1000, replacement=True)
-            + ts.randomized_response(epsilon=0.460620314356785, choices=2, adjacency="replace")
-        ),
-        lambda: meaning(DRAWS.subset(batch=10, population=10, replacement=True) + BETS),
-        lambda: (DRAWS.subset(batch=11, population=11, replacement=True) + BETS).posterior(prior=0.3, delta=0.01),
-        lambda: meaning(
-            (
-                ts.gaussian_mixture(
-                    sigma=0.4691655918040172,
-                    sensitivities=STEPS,
-                    probabilities=[0.109375, 0.3125, 0.484375, 0.09375],
-                )
-                + ts.randomized_response(epsilon=1.0, choices=2, adjacency="add_remove")
-            ).sampled(rate=0.1)
-        ),
-        lambda: (
-            (
-                ts.gaussian_mixture(
-                    sigma=0.5, sensitivities=[0.0, 1.0, 2.0], probabilities=[0.46875, 0.140625, 0.390625]
-                )
-                + ts.pure_dp(epsilon=2.0)
-            ).sampled(rate=0.2732665230923079)
-            + ts.gaussian(sigma=0.5)
-        ).tradeoff(alpha=0.05),
-        lambda: (
-            RARE.sampled(rate=0.25, largest=105, population=100, cut="random")
-            + ts.randomized_response(epsilon=0.5, choices=2, adjacency="add_remove")
-        ).posterior(prior=0.01, delta=1e-6),
-    ],
-    ids=["drawn with replacement", "drawn beside a pair", "a belief", "a sampled sum", "a curve of one", "rare losses"],
-)
-def test_one_release_beside_few_outcomes_is_read_from_its_own_law(read: Any, asked: Any) -> None:
+BESIDE_FEW_OUTCOMES: dict[str, Any] = {
+    "drawn with replacement": lambda: meaning(
+        DRAWS.subset(batch=1000, population=1000, replacement=True)
+        + ts.randomized_response(epsilon=0.460620314356785, choices=2, adjacency="replace")
+    ),
+    "drawn beside a pair": lambda: meaning(DRAWS.subset(batch=10, population=10, replacement=True) + BETS),
+    "a belief": lambda: (DRAWS.subset(batch=11, population=11, replacement=True) + BETS).posterior(
+        prior=0.3, delta=0.01
+    ),
+    "a sampled sum": lambda: meaning(
+        (
+            ts.gaussian_mixture(
+                sigma=0.4691655918040172,
+                sensitivities=STEPS,
+                probabilities=[0.109375, 0.3125, 0.484375, 0.09375],
+            )
+            + ts.randomized_response(epsilon=1.0, choices=2, adjacency="add_remove")
+        ).sampled(rate=0.1)
+    ),
+    "a curve of one": lambda: (
+        (
+            ts.gaussian_mixture(sigma=0.5, sensitivities=[0.0, 1.0, 2.0], probabilities=[0.46875, 0.140625, 0.390625])
+            + ts.pure_dp(epsilon=2.0)
+        ).sampled(rate=0.2732665230923079)
+        + ts.gaussian(sigma=0.5)
+    ).tradeoff(alpha=0.05),
+    "rare losses": lambda: (
+        RARE.sampled(rate=0.25, largest=105, population=100, cut="random")
+        + ts.randomized_response(epsilon=0.5, choices=2, adjacency="add_remove")
+    ).posterior(prior=0.01, delta=1e-6),
+}
+
+
+@pytest.mark.parametrize("name", share(BESIDE_FEW_OUTCOMES, 3))
+def test_one_release_beside_few_outcomes_is_read_from_its_own_law(name: str, asked: Any) -> None:
     """Beside atoms contours hardly decay and grids must be fine: six to nine seconds for one law and a coin."""
     engines = [asked(routes.Grid, "epsilon"), asked(routes.Grid, "delta"), asked(routes.Blurred, "delta")]
     clock = Clock()
-    read()
+    BESIDE_FEW_OUTCOMES[name]()
     assert clock.seconds < QUICK
     assert not any(engines)
 

@@ -11,6 +11,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import binom, poisson
 
 import tallystick as ts
+from sweeps import share
 from tallystick.accounting.jumps import Jumps
 
 
@@ -68,9 +69,9 @@ def test_a_sampled_sum_agrees_with_draws_of_it_and_half_of_its_jumps_do_not() ->
     sums += count * mean + math.sqrt(count * square) * rng.standard_normal(draws)
     variable = (count * ts.gaussian(sigma=1 / mu).sampled(rate=rate)).privacy_loss(ts.Direction.REMOVE)
     rare = (count // 2 * ts.gaussian(sigma=1 / mu).sampled(rate=rate)).privacy_loss(ts.Direction.REMOVE)
-    for share in (0.05, 0.3, 0.5, 0.8, 0.95):
-        place = float(np.quantile(sums, share))
-        assert variable.cdf(place) == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / draws))
+    for part in (0.05, 0.3, 0.5, 0.8, 0.95):
+        place = float(np.quantile(sums, part))
+        assert variable.cdf(place) == pytest.approx(part, abs=4 * math.sqrt(part * (1 - part) / draws))
     place = float(np.quantile(sums, 0.5))
     assert abs(rare.cdf(place) - 0.5) > 0.02
 
@@ -86,12 +87,15 @@ def test_a_sum_without_rare_losses_has_no_levels_and_one_of_few_releases_is_left
 
 @pytest.mark.parametrize(
     "loss",
-    [
-        3 * ts.approx_dp(epsilon=22.4, delta=1e-14).sampled(rate=1e-5)
-        + 50 * ts.gaussian_mixture(sigma=1.0, sensitivities=[3e-07, 17.0], probabilities=[1 - 3e-4, 3e-4]),
-        1000 * ts.gaussian(sigma=0.074).sampled(rate=0.01) + 3 * ts.gaussian(sigma=25.0).sampled(rate=3e-6),
-        3 * ts.laplace(scale=0.036).sampled(rate=4e-7) + 10000 * ts.laplace(scale=5.2).sampled(rate=3e-8),
-    ],
+    share(
+        [
+            3 * ts.approx_dp(epsilon=22.4, delta=1e-14).sampled(rate=1e-5)
+            + 50 * ts.gaussian_mixture(sigma=1.0, sensitivities=[3e-07, 17.0], probabilities=[1 - 3e-4, 3e-4]),
+            1000 * ts.gaussian(sigma=0.074).sampled(rate=0.01) + 3 * ts.gaussian(sigma=25.0).sampled(rate=3e-6),
+            3 * ts.laplace(scale=0.036).sampled(rate=4e-7) + 10000 * ts.laplace(scale=5.2).sampled(rate=3e-8),
+        ],
+        3,
+    ),
     ids=str,
 )
 def test_sums_of_very_different_sizes_are_read_in_time(loss: ts.PrivacyLoss) -> None:
@@ -130,22 +134,25 @@ def test_a_jump_takes_the_place_of_a_small_loss_that_is_not_small(
     )
 
 
-def test_every_quantile_is_possible_and_its_share_is_reached() -> None:
-    for loss in (
-        300 * ts.gaussian(sigma=0.2).sampled(rate=0.001),
-        127 * ts.gaussian(sigma=0.15).sampled(rate=2.4e-9),
-        1000 * ts.randomized_response(flip_prob=1e-9, choices=7, adjacency="add_remove"),
-        10**6 * ts.gaussian(sigma=1).sampled(rate=0.001),
-        10**5 * ts.gaussian(sigma=0.019).sampled(rate=7.9e-4),  # points of a grid that doubles do not tell apart
-        10**6 * ts.gaussian_mixture(sigma=0.2, sensitivities=[0, 1, 2], probabilities=[1 - 1.1e-6, 1e-6, 1e-7]),
-    ):
-        for way in ts.Direction:
-            variable = loss.privacy_loss(way)
-            found = [variable.quantile(p) for p in (0, 1e-9, 0.05, 0.5, 0.95, 1 - 1e-9, 1)]
-            assert found == sorted(found)
-            assert variable.cdf(1e15) == 1
-            assert [variable.cdf(x) for x in found] == sorted(variable.cdf(x) for x in found)
-            assert all(math.isfinite(x) for x in found[1:-1])
+LONG_SUMS = [
+    300 * ts.gaussian(sigma=0.2).sampled(rate=0.001),
+    127 * ts.gaussian(sigma=0.15).sampled(rate=2.4e-9),
+    1000 * ts.randomized_response(flip_prob=1e-9, choices=7, adjacency="add_remove"),
+    10**6 * ts.gaussian(sigma=1).sampled(rate=0.001),
+    10**5 * ts.gaussian(sigma=0.019).sampled(rate=7.9e-4),  # points of a grid that doubles do not tell apart
+    10**6 * ts.gaussian_mixture(sigma=0.2, sensitivities=[0, 1, 2], probabilities=[1 - 1.1e-6, 1e-6, 1e-7]),
+]
+
+
+@pytest.mark.parametrize("loss", share(LONG_SUMS, 2), ids=str)
+def test_every_quantile_is_possible_and_its_share_is_reached(loss: ts.PrivacyLoss) -> None:
+    for way in ts.Direction:
+        variable = loss.privacy_loss(way)
+        found = [variable.quantile(p) for p in (0, 1e-9, 0.05, 0.5, 0.95, 1 - 1e-9, 1)]
+        assert found == sorted(found)
+        assert variable.cdf(1e15) == 1
+        assert [variable.cdf(x) for x in found] == sorted(variable.cdf(x) for x in found)
+        assert all(math.isfinite(x) for x in found[1:-1])
 
 
 def test_three_hundred_sampled_releases_have_the_quantiles_of_a_fine_transform() -> None:

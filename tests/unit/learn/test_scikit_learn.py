@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import tallystick as ts
+from sweeps import campaign_only
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.learn import ExponentialERM, KNormGradient, LinearRegression, LogisticRegression, QuantileRegression
 
@@ -88,9 +89,17 @@ def two_classes():
     return X, (X[:, 0] > 0).astype(int), LogisticRegression(1.0, delta=1e-6, row_norm=1.5, classes=[0, 1])
 
 
-@pytest.mark.parametrize("jobs", [None, 2])
-def test_what_looks_at_private_rows_again_is_refused_at_once(jobs):
-    """Found from outside: calibration reads labels without noise, elimination every score, bagging a row twice."""
+@pytest.mark.parametrize(
+    ("jobs", "backend"),
+    [(None, "sequential"), (2, "threading"), pytest.param(2, "loky", marks=campaign_only)],
+    ids=["here", "in threads", "in processes"],
+)
+def test_what_looks_at_private_rows_again_is_refused_at_once(jobs, backend):
+    """Found from outside: calibration reads labels without noise, elimination every score, bagging a row twice.
+
+    A thread and a process have the same calls on their stack; two processes take eight seconds to start.
+    """
+    from joblib import parallel_config
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.ensemble import BaggingClassifier
     from sklearn.feature_selection import RFE, RFECV
@@ -102,11 +111,12 @@ def test_what_looks_at_private_rows_again_is_refused_at_once(jobs):
         RFECV(model, cv=2, n_jobs=jobs), GridSearchCV(model, {"epsilon": [1, 2]}, n_jobs=jobs),
         GridSearchCV(make_pipeline(StandardScaler(), model), {}, n_jobs=jobs),
     ]  # fmt: skip
-    for search in searches:
+    with parallel_config(backend):
+        for search in searches:
+            with pytest.raises(Refused, match=r"ts\.learn\.tune"):
+                search.fit(X, y)
         with pytest.raises(Refused, match=r"ts\.learn\.tune"):
-            search.fit(X, y)
-    with pytest.raises(Refused, match=r"ts\.learn\.tune"):
-        cross_val_score(model, X, y, scoring="accuracy", n_jobs=jobs)
+            cross_val_score(model, X, y, scoring="accuracy", n_jobs=jobs)
 
 
 @pytest.mark.parametrize("library", [pd, pl])

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallystick as ts
+from sweeps import share
 from tallystick.errors import TallystickError
 from tallystick.tables import run
 
@@ -30,7 +31,7 @@ def raw(kind: pa.DataType, values: tuple[int, ...], dtype: type) -> pa.Array:
 def moments() -> dict[str, pa.Array]:
     found = {}
     for unit in ("s", "ms", "us", "ns"):
-        for zone in (None, "UTC", "+05:00", "Europe/Berlin"):
+        for zone in share((None, "UTC", "Europe/Berlin", "+05:00"), 2):
             found[f"timestamp {unit} {zone}"] = raw(pa.timestamp(unit, tz=zone), (0, 1, *INT64), np.int64)
         found[f"duration {unit}"] = raw(pa.duration(unit), (0, 1, *INT64), np.int64)
     return found

@@ -19,28 +19,47 @@ PALETTE: Final = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, YELLOW, BROWN, I
 
 _ON_PAGES: Final = {
     "ink": INK,
-    "quiet": QUIET,
-    "line": LINE,
+    "quiet": "#55606D",
     "paper": PAPER,
-    "mark": VERMILLION,
-    "wash": "#F4F6F9",
-    "warning": "#FFF7ED",
-    "desk": "#E9EDF2",
-    "shadow": f"{INK}24",
+    "wash": "#F3F5F8",
+    "line": "#D5DBE3",
+    "edge": "#76828F",
+    "data": "#0F5C8C",
+    "data-soft": "#C5DCEB",
+    "mark": "#B93A0B",
+    "mark-wash": "#FDF1EB",
+    "warn": "#8A5200",
+    "warn-wash": "#FFF6E5",
     "banner": "#17324D",
-    "on-banner": "#DBE6F0",
-    "quiet-on-banner": "#B9CDE0",
+    "on-banner": PAPER,
+    "stick": "#D9A566",
+    "focus": "#FFD84D",
+    "focus-ink": INK,
 }
 
 _IN_THE_DARK: Final = {
     "ink": "#E6EAF0",
-    "quiet": "#A3AEBB",
-    "line": "#3A4552",
-    "paper": "#151B23",
-    "mark": "#F08A5D",
-    "wash": "#1C2430",
-    "banner": "#DBE6F0",
-    "on-banner": "#17324D",
+    "quiet": "#A9B4C1",
+    "paper": "#12181F",
+    "wash": "#1B242E",
+    "line": "#35424F",
+    "edge": "#8592A0",
+    "data": "#6DB3E0",
+    "data-soft": "#22485F",
+    "mark": "#FF9466",
+    "mark-wash": "#2E1D14",
+    "warn": "#F2B84B",
+    "warn-wash": "#2B2312",
+    "banner": "#0B1F33",
+    "focus-ink": "#12181F",
+}
+
+_ON_PRINTED_PAGES: Final = _ON_PAGES | {
+    "ink": "#000000",
+    "quiet": "#444444",
+    "line": "#BBBBBB",
+    "edge": "#666666",
+    "warn-wash": PAPER,
 }
 
 LETTERS: Final = ("Helvetica Neue", "Arial", "Liberation Sans", "DejaVu Sans")
@@ -79,6 +98,15 @@ def dark_css_variables() -> str:
     '--ink: #E6EAF0'
     """
     return "; ".join(f"--{name}: {value}" for name, value in _IN_THE_DARK.items())
+
+
+def print_css_variables() -> str:
+    """Colours of printed pages, which are always light.
+
+    >>> print_css_variables().split("; ")[0]
+    '--ink: #000000'
+    """
+    return "; ".join(f"--{name}: {value}" for name, value in _ON_PRINTED_PAGES.items())
 
 
 def svg(parts: Iterable[str], *, width: float, height: float, kind: str, label: str) -> str:

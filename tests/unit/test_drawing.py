@@ -32,9 +32,28 @@ def test_lines_of_a_picture_differ_and_are_seen_on_paper() -> None:
 def test_a_style_sheet_finds_every_colour_it_names() -> None:
     from importlib import resources
 
-    page = resources.files("tallystick.cards").joinpath("templates/card.html.j2").read_text(encoding="utf-8")
-    declared = set(re.findall(r"--([\w-]+):", drawing.css_variables()))
-    assert set(re.findall(r"var\(--([\w-]+)\)", page)) == declared
+    sheets = {
+        "tallystick.cards": "templates/style.css",
+        "tallystick.cli.explorer": "page.css",
+    }
+    named = set()
+    for package, name in sheets.items():
+        text = resources.files(package).joinpath(name).read_text(encoding="utf-8")
+        own = set(re.findall(r"--([\w-]+):", text))
+        named |= set(re.findall(r"var\(--([\w-]+)\)", text)) - own
+    for variables in (drawing.css_variables(), drawing.print_css_variables()):
+        assert named <= set(re.findall(r"--([\w-]+):", variables)) | {"letters", "typewriter"}
+    assert set(re.findall(r"--([\w-]+):", drawing.css_variables())) == named
+
+
+def test_words_on_pages_can_be_read_in_the_light_and_in_the_dark() -> None:
+    light = dict(re.findall(r"--([\w-]+): (#\w{6})", drawing.css_variables()))
+    dark = light | dict(re.findall(r"--([\w-]+): (#\w{6})", drawing.dark_css_variables()))
+    for colours in (light, dark):
+        for name in ("ink", "quiet", "data", "mark"):
+            assert contrast(colours[name], colours["paper"]) >= 4.5, name
+        for name in ("warn", "mark"):
+            assert contrast(colours[name], colours[f"{name}-wash"]) >= 4.5, name
 
 
 def test_text_stays_text() -> None:

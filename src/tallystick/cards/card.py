@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
 from tallystick.cards.contents import SCHEMA, VERSION, Subject, contents
 from tallystick.cards.fits import FitPlan
-from tallystick.drawing import (
-    BLUE,
-    DASHED,
-    DOTTED,
-    LINE,
-    PAPER,
-    QUIET,
-    SHARE_LABELS,
-    SHARES,
-    VERMILLION,
-    bars,
-    css_variables,
-    stroke,
-    svg,
-    text,
-)
+from tallystick.cards.page import page
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.chain import digest, encode_answer
 from tallystick.ledger.journal import request_digest
-from tallystick.printing import given, json_text, percent_up, plain, plain_up, visible
+from tallystick.printing import json_text
 from tallystick.regular_file import read_text
-from tallystick.tables.reporting.words import TOO_NOISY
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
     from tallystick.accounting.certificate import Certificate
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
@@ -207,162 +188,3 @@ def _embedded(facts: Mapping[str, Any]) -> str:
     for character in "<>&":
         body = body.replace(character, f"\\u{ord(character):04x}")
     return _OPENING + body + _CLOSING
-
-
-# A card's facts poured into its HTML template.
-
-
-def page(facts: Mapping[str, Any], embedded: str) -> str:
-    """One self-contained page. Every value is escaped by the template; only our own pictures and JSON are not."""
-    from markupsafe import Markup
-
-    limit, curve = facts["words"]["limit"], facts["promise"]["tradeoff"]
-    people = facts["protected"]["spoken_of"]["it"] == "you"
-    noisy = any(line.get("too_noisy") for line in facts["left_out"])
-    replaced = facts["protected"]["adjacency"] == "replace"
-    without, within = (min(100, max(0, round(100 * limit[name]))) for name in ("false_alarm", "hit"))
-    return template("card.html.j2").render(
-        look=Markup(css_variables()),
-        card=facts,
-        limit=limit,
-        table=facts["words"]["table"],
-        curve=Markup(tradeoff_svg(curve["alpha"], curve["limit"], curve["table"], replaced=replaced)),
-        replaced=replaced,
-        too_noisy=TOO_NOISY if noisy else "",
-        without=Markup(icons_svg(without, label=f"{without} of 100 marked", people=people)),
-        within=Markup(icons_svg(within, label=f"{within} of 100 marked", people=people)),
-        who=facts["protected"]["spoken_of"],
-        charts=[{**each, "drawn": Markup(bars(each))} for each in facts["chart"]],
-        answers=[(label, facts["decisions"][name]) for name, label in LABELS.items()],
-        counts={"without": without, "within": within},
-        embedded=Markup(embedded),
-    )
-
-
-LABELS = {
-    "purpose": "purpose",
-    "limit_reason": "why this limit",
-    "decided_by": "decided by",
-    "contact": "contact",
-    "curators": "published by",
-    "region": "region",
-    "product_type": "kind of product",
-    "invariants": "published without noise",
-    "release_type": "how often",
-    "refresh": "released again",
-    "looked_before": "looked at before",
-    "timing": "against timing",
-    "adversarial_tests": "attacks tried",
-    "re_evaluation": "looked at again on",
-}
-"""What a card calls the answers of people, in its order."""
-
-
-def _shown(value: Any) -> Any:
-    """A value on its way into a page; our own markup stays, and other text has no character that is not printed."""
-    return visible(value, lines=True) if isinstance(value, str) and not hasattr(value, "__html__") else value
-
-
-@cache
-def template(name: str) -> Template:
-    """A page of ``cards/templates``: what is poured into it is escaped, and must be there."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    room = Environment(
-        loader=PackageLoader("tallystick.cards", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_shown,
-    )
-    room.filters |= {"up": plain_up, "percent_up": percent_up, "number": plain, "given": given}
-    return room.get_template(name)
-
-
-# The pictures of a card as inline SVG: the trade-off curve, and people as icons. Nothing is fetched, nothing runs.
-
-_LEFT, _TOP, _SIDE = 62, 14, 300
-_RIGHT, _BOTTOM = _LEFT + _SIDE, _TOP + _SIDE
-
-
-def tradeoff_svg(
-    alpha: Sequence[float], limit: Sequence[float], table: Sequence[float] | None, *, replaced: bool = False
-) -> str:
-    """Misses against false alarms: the account's limit shaded, this table alone dashed, guessing dotted.
-
-    >>> tradeoff_svg([0, 1], [0.5, 0], None).startswith("<svg")
-    True
-    """
-    lines = [
-        ("everything, up to the limit", limit, BLUE, None),
-        *([] if table is None else [("this table alone", table, VERMILLION, DASHED)]),
-        ("guessing", [1 - share for share in alpha], QUIET, DOTTED),
-    ]
-    area = f"M{_x(0)},{_BOTTOM} L{_points(alpha, limit)} L{_RIGHT},{_BOTTOM} Z"
-    parts = [*_grid(), f'<path d="{area}" fill="{BLUE}" fill-opacity="0.12"/>']
-    for row, (words, misses, colour, dashes) in enumerate(lines):
-        width, y = 2.0 if dashes else 2.6, _TOP + 18 + 19 * row
-        parts.append(stroke(f"M{_points(alpha, misses)}", colour, width=width, dashes=dashes))
-        parts.append(stroke(f"M{_RIGHT - 216},{y - 4} h24", colour, width=width, dashes=dashes))
-        parts.append(text(_RIGHT - 186, y, words))
-    return svg(
-        [*parts, *_names_of_axes(replaced)],
-        width=_RIGHT + 22,
-        height=_BOTTOM + 52,
-        kind="tradeoff",
-        label="Trade-off curve: share of people missed against share of false alarms",
-    )
-
-
-def _names_of_axes(replaced: bool) -> list[str]:
-    misses = "the other data, taken for the one" if replaced else "in the data, but not noticed"
-    alarms = "the one, taken for the other" if replaced else "accused, though not in the data"
-    upward = text(0, 0, f"misses: {misses}", anchor="middle")
-    return [
-        text((_LEFT + _RIGHT) / 2, _BOTTOM + 42, f"false alarms: {alarms}", anchor="middle"),
-        f'<g transform="translate(14 {(_TOP + _BOTTOM) / 2:.1f}) rotate(-90)">{upward}</g>',
-    ]
-
-
-def _grid() -> list[str]:
-    parts = []
-    for share, label in zip(SHARES, SHARE_LABELS, strict=True):
-        parts.append(stroke(f"M{_LEFT},{_y(share)} H{_RIGHT} M{_x(share)},{_TOP} V{_BOTTOM}", LINE))
-        parts.append(text(_LEFT - 8, _y(share) + 4, label, anchor="end"))
-        parts.append(text(_x(share), _BOTTOM + 20, label, anchor="middle"))
-    return parts
-
-
-_PERSON = '<circle cx="10" cy="5.6" r="3.1"/><path d="M4.6 17.5 v-3.2 a4 4 0 0 1 4-4 h2.8 a4 4 0 0 1 4 4 v3.2 z"/>'
-_THING = '<circle cx="10" cy="10" r="6.4"/>'
-
-
-def icons_svg(marked: int, *, label: str, people: bool = True) -> str:
-    """A hundred people, or dots, in ten rows, this many of them marked, by colour and by filling.
-
-    >>> icons_svg(27, label="27 of 100").count('class="on"')
-    27
-    """
-    step, icons = 21, []
-    for index in range(100):
-        x, y = step * (index % 10), step * (index // 10)
-        inside = index < marked
-        fill = f'fill="{VERMILLION}" stroke="{VERMILLION}"' if inside else f'fill="{PAPER}" stroke="{QUIET}"'
-        icons.append(
-            f'<g class="{"on" if inside else "off"}" transform="translate({x} {y})" {fill} stroke-width="1.1">'
-            f"{_PERSON if people else _THING}</g>"
-        )
-    return svg(icons, width=10 * step, height=10 * step, kind="icons", label=label)
-
-
-def _x(share: float) -> float:
-    return round(_LEFT + _SIDE * share, 2)
-
-
-def _y(share: float) -> float:
-    return round(_TOP + _SIDE * (1 - share), 2)
-
-
-def _points(across: Sequence[float], upward: Sequence[float]) -> str:
-    return " ".join(f"{_x(a)},{_y(b)}" for a, b in zip(across, upward, strict=True))

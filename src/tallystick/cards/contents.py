@@ -299,16 +299,13 @@ NEIGHBOURS: Final = {
 }
 
 TRUST: Final = (
-    "The holder of the data, and whoever runs tallystick on it, see the data as it is: this is the central model.",
+    "The owner of the data and the person who runs tallystick see the original data.",
     (
-        "Whoever reads the table is not trusted at all: the promise holds against every reader, with any knowledge "
-        "of everybody else, any amount of computing, and other tables paid from the same account."
+        "Readers need no trust. The guarantee holds against every reader, whatever they know and compute, and with "
+        "all other publications from the same account."
     ),
-    (
-        "The ledger is the newest copy. It refuses one that is older than what it has shown before, and anybody who "
-        "keeps a receipt can check that."
-    ),
-    "The operating system's randomness is secret and unpredictable.",
+    "The ledger must be the latest copy. Anyone who keeps a receipt can check that.",
+    "The computer's random numbers must be secret.",
 )
 
 FIELDS: Final = {
@@ -350,13 +347,10 @@ def check_answers(answers: Mapping[str, str], *, option: str = "about") -> None:
 NOT_STATED: Final = "not stated"
 
 GROUPS: Final = (
-    "Groups that share something, such as a family. For k of them together the odds grow with the k-th power of those "
-    "for one, or faster."
+    "Families and other groups. Several together are protected less than one: for k of them the odds grow at least "
+    "with the k-th power."
 )
-TIMING: Final = (
-    "Timing. When the work was done, how long it took and what the machine did meanwhile is not hidden from those who "
-    "can watch the machine."
-)
+TIMING: Final = "Timing. Someone who watches the computer may see when it worked and for how long."
 
 
 def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tuple[str, ...]:
@@ -368,57 +362,51 @@ def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tu
     """
     sentences = []
     if facts["row_level"]:
-        sentences.append(
-            "People. Each row is protected by itself; a person with several rows is protected less, the more rows "
-            "they have."
-        )
+        sentences.append("People. Each row is protected by itself. A person with several rows is protected less.")
     sentences += [
-        _true_of_many(unit, replaced=facts["adjacency"] == "replace"),
+        _facts_about_everyone(unit, replaced=facts["adjacency"] == "replace"),
         _about_groups(facts["keys"]),
         (
-            f"Whatever was or will be told elsewhere. The promise counts what the account {population} paid for; row "
-            "counts, extracts and tables released outside it add to what is known."
+            f"Other publications. Only releases charged to {population} are counted. Anything published elsewhere adds "
+            "to what is known."
         ),
         (
-            "What is public by decision: that the table exists, its columns and types, caps, bounds and filters, the "
-            "purpose, the price."
+            "Public settings. The table's columns, limits, bounds, filters, purpose and cost are public, and so is its "
+            "existence."
         ),
         GROUPS,
         TIMING,
     ]
     if facts["adjacency"] == "replace":
-        sentences.append(
-            f"How many {unit} records there are: the promise is about replacing one, not about its presence."
-        )
+        sentences.append(f"The number of {unit} records. The guarantee is about replacing one, not about its presence.")
     return tuple(sentences)
 
 
-def _true_of_many(unit: str, *, replaced: bool) -> str:
+def _facts_about_everyone(unit: str, *, replaced: bool) -> str:
     if is_somebody(unit):
-        adds = "your data change" if replaced else "your being in it adds"
-        return (
-            "What is true of many. If the table shows that two things go together, it says so about you too, whether "
-            f"or not you are in the data. The promise is about what {adds} (one {unit})."
-        )
-    adds = f"the data of one {unit} change" if replaced else f"one {unit} in it adds"
+        adds = "a change of your data changes" if replaced else "your data adds"
+        whom = "you too, whether or not you are in the data"
+    else:
+        adds = f"a change in the data of one {unit} changes" if replaced else f"the data of one {unit} adds"
+        whom = f"every {unit}, whether or not it is in the data"
     return (
-        f"What is true of many. If the table shows that two things go together, it says so about every {unit}, whether "
-        f"or not it is in the data. The promise is about what {adds}."
+        f"Facts about everyone. If the table shows that two things go together, that is known about {whom}. "
+        f"The guarantee is about what {adds}."
     )
 
 
 def _about_groups(keys: Mapping[str, Any]) -> str:
     if keys["kind"] == "private":
         return (
-            f"Which groups are large. A group appears when its noisy number of units reaches {keys['threshold']}; a "
-            f"group of a single unit appears with probability at most {up(keys['reached'], 2)} "
+            f"Which groups are large. A group appears if its noisy number of units reaches {keys['threshold']}. A "
+            f"group of a single unit appears with probability {up(keys['reached'], 2)} at most "
             f"(allowed: {given(keys['delta'])})."
         )
     if keys["kind"] == "model":
-        return "Which rows the model was fitted to: the purpose says so."
+        return "The rows that the model was fitted to. The purpose describes them."
     if keys["kind"] == "total":
-        return "Which rows were counted: the table is one total, and its filter is public."
+        return "The rows that were counted. The table is one total, and its filter is public."
     return (
-        f"The list of groups. Its {keys['count']:,} keys were public before; every one appears, even those without any "
+        f"The list of groups. Its {keys['count']:,} groups were public before. Each one appears, even if it has no "
         "data."
     )

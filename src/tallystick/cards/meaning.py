@@ -97,7 +97,7 @@ def meaning(loss: PrivacyLoss, *, delta: float | None = None, unit: str | None =
         beliefs={PRIORS[0]: belief}
         | {prior: float(loss.posterior(prior=prior, delta=exceptions)) for prior in PRIORS[1:]},
         exceptions=exceptions,
-        plain_sentence=Whom.of(loss, unit=unit).sentence(*_frequencies(even, hit)),
+        plain_sentence=Whom.of(loss, unit=unit).sentence(*frequencies(even, hit)),
     )
 
 
@@ -133,7 +133,7 @@ def _at_least(exact: Fraction) -> float:
     return near if Fraction(near) >= exact else math.nextafter(near, math.inf)
 
 
-def _frequencies(without: float, within: float) -> tuple[str, str, str]:
+def frequencies(without: float, within: float) -> tuple[str, str, str]:
     """Whole numbers of the smallest power of ten, from a hundred up, in which neither error rounds to nothing."""
     for exponent in range(2, 7):
         out_of = 10**exponent

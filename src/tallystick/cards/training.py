@@ -7,14 +7,16 @@ Everything on it is public: the plan, the account, the receipts. No number comes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallystick.cards.card import Card, template, tradeoff_svg
+from tallystick.cards.card import Card
+from tallystick.cards.charts import Curve, tradeoff
 from tallystick.cards.contents import GROUPS, TIMING
-from tallystick.cards.meaning import Whom, meaning
-from tallystick.drawing import css_variables
+from tallystick.cards.meaning import Whom, is_somebody, meaning
+from tallystick.cards.page import People, attacker, labelled, odds_of, strength, style, template
 from tallystick.errors import InvalidInput
 from tallystick.printing import up
 
@@ -25,10 +27,13 @@ SCHEMA, VERSION = "tallystick/training-card", 1
 ALPHAS = tuple(np.linspace(0.0, 1.0, 41).tolist())
 
 NOT_PROTECTED = (
-    "What is true of many. What goes together in the data holds for you too, whether or not you took part.",
-    "What was chosen by looking at the data outside this run. Architecture, clip, steps, runs that nobody paid for.",
-    "Scores of this model on private data. Each one is a release of its own.",
-    "Whatever was or will be told elsewhere. The promise counts what the account paid for.",
+    "Facts about everyone. What goes together in the data is known about you too, whether or not you took part.",
+    (
+        "Choices made by looking at the data outside this run. Examples are the architecture, the clipping norm and "
+        "trial runs that were not charged."
+    ),
+    "Scores of this model on private data. Each score is a publication of its own.",
+    "Other publications. Only releases charged to the account are counted.",
     GROUPS,
     TIMING,
 )
@@ -40,13 +45,40 @@ class TrainingCard(Card):
     __slots__ = ()
 
     def to_html(self) -> str:
-        """One file that loads nothing and runs nothing."""
-        from markupsafe import Markup
+        """Return one file that loads nothing and runs nothing."""
+        return str(template("training.html.j2").render(style=style(), card=self.facts, view=_view(self.facts)))
 
-        facts, curve = self.facts, self.facts["attacker"]["tradeoff"]
-        replaced = facts["attacker"]["about"]["adjacency"] == "replace"
-        drawn = tradeoff_svg(curve["alpha"], curve["run"], None, replaced=replaced)
-        return template("training.html.j2").render(look=Markup(css_variables()), card=facts, curve=Markup(drawn))
+
+def _view(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the page of a training card shows, in words."""
+    from markupsafe import Markup
+
+    about, rows = facts["attacker"]["about"], dict(facts["rows"])
+    unit = about["unit"] or "example"
+    people = People(unit, unit, is_somebody(unit), about["adjacency"] == "replace", is_row_level=False)
+    words = facts["attacker"]["words"]
+    curve = facts["attacker"]["tradeoff"]
+    name = f"epsilon {facts['promise']['epsilon_text']}"
+    drawn = tradeoff(
+        curve["alpha"],
+        [Curve(name, curve["run"], is_limit=True)],
+        about="Trade-off between false accusations and misses of an attacker on this run.",
+    )
+    return {
+        "title": f"{facts['title'][:1].upper()}{facts['title'][1:]}",
+        "about": f"Model: {rows['model']}.",
+        "who": f"Each {unit}",
+        "neighbours": f"Protected: {rows['protected']}.",
+        "strength": Markup(strength(facts["promise"])),
+        "accountant": f"For this run, by {facts['promise']['accountant']}.",
+        "charged": f"{len(facts['receipts'])} charge{'s' * (len(facts['receipts']) != 1)}",
+        "paid": f"Paid by {rows['paid by']}.",
+        "odds": odds_of(words, people, covers="this run"),
+        "attacker": attacker([words], people),
+        "not_protected": [labelled(sentence) for sentence in facts["not_protected"]],
+        "axes": people.axes,
+        "curve": Markup(drawn),
+    }
 
 
 def training_card(trainer: Trainer, *, delta: float | None = None) -> TrainingCard:
@@ -77,6 +109,7 @@ def training_card(trainer: Trainer, *, delta: float | None = None) -> TrainingCa
         },
         "attacker": {
             "sentence": words.plain_sentence,
+            "words": words.to_dict(),
             "about": Whom.of(loss, unit=unit).to_dict(),
             "hit_rates": {f"{alpha:g}": rate for alpha, rate in words.hit_rates.items()},
             "sees": "every noisy gradient, the model after every step, and everything public",
@@ -89,7 +122,7 @@ def training_card(trainer: Trainer, *, delta: float | None = None) -> TrainingCa
 
 def _paid(trainer: Trainer) -> list[tuple[str, str]]:
     if trainer.run is None:
-        return [("paid by", "nobody: this run is recorded nowhere, and runs add up")]
+        return [("paid by", "no account: this run was not recorded, and privacy losses add up")]
     account = trainer.run.account
     how = "before the first step" if trainer.run.whole else "in blocks of steps, each before it ran"
     return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import tallystick as ts
 from tallystick.cards import Card, card, check_card, meaning, preview, read_card
-from tallystick.cards.card import icons_svg
+from tallystick.cards.charts import dots
 from tallystick.cards.contents import not_protected
 from tallystick.errors import InvalidInput, Refused
 from tallystick.printing import up
@@ -22,7 +23,9 @@ from tallystick.tables.reporting.words import INTERVALS
 from tallystick.tables.steps import each_row
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&{{ 7*7 }}"
-SECTIONS = "words released promise protected not-protected trust error mechanisms accounting evidence decisions".split()
+PARTS = (
+    "answers words not-protected decisions published error trust promise mechanisms rules protected evidence".split()
+)
 
 
 class Elements(HTMLParser):
@@ -52,9 +55,9 @@ class Elements(HTMLParser):
 def test_every_section_is_on_the_page_and_none_is_blank(clinic) -> None:
     made = card(clinic.release(), about={"window": "2026"})
     page = made.to_html()
-    for name in SECTIONS:
-        body = page.split(f'<section id="{name}"')[1].split("</section>")[0]
-        assert len(Elements("<p " + body).text.split()) > 10, name
+    for name in PARTS:
+        body = re.split(rf'id="{name}"[^>]*>', page)[1].split('id="')[0]
+        assert len(Elements(f"<p>{body}").text.split()) > 10, name
     assert "<span>A</span>" not in page
 
 
@@ -145,8 +148,8 @@ def test_no_value_and_no_path_of_the_data_is_on_the_card(clinic) -> None:
 
 def test_a_preview_says_that_nothing_is_released_and_charges_nothing(clinic) -> None:
     page = preview(clinic.plan(), clinic.account, why="next year").to_html()
-    assert "nothing is released yet" in page
-    assert "would be charged" in page
+    assert "nothing is published yet" in page
+    assert "What would this table use?" in page
     assert clinic.account.used.a0 == 0
 
 
@@ -166,7 +169,7 @@ def test_what_is_not_protected_is_never_blank_and_fits_the_plan(clinic, kind) ->
     assert len(told) >= 6
     assert all(len(sentence) > 30 for sentence in told)
     word = {
-        "public": "keys were public",
+        "public": "groups were public",
         "private": "noisy number of units",
         "total": "one total",
         "rows": "Each row",
@@ -234,9 +237,16 @@ def test_a_block_names_the_lifetime_of_its_parent(clinic) -> None:
 
 
 @pytest.mark.parametrize("marked", [0, 1, 27, 100])
-def test_icons_are_a_hundred_of_which_so_many_are_marked(marked) -> None:
-    picture = icons_svg(marked, label="x")
-    assert (picture.count('class="on"'), picture.count('class="off"')) == (marked, 100 - marked)
+def test_dots_are_a_hundred_of_which_so_many_are_marked(marked) -> None:
+    picture = dots(marked, "x")
+    filled, empty = (dots_along(picture, kind) for kind in ("dots-on", "dots-off"))
+    assert (filled, empty) == (marked, 100 - marked)
+
+
+def dots_along(picture: str, kind: str) -> int:
+    """Count the dots of a path: each piece of length l has one dot at its start and one every 20 units."""
+    path = picture.split(f'class="{kind}" d="')[1].split('"')[0]
+    return sum(1 + int(float(length) // 20) for length in re.findall(r"h([\d.]+)", path))
 
 
 @given(st.floats(min_value=1e-12, max_value=1e12))
@@ -251,22 +261,25 @@ def test_a_card_shows_what_the_caps_left_out_and_a_preview_how_exactly_it_will_b
     told = [(line["what"], line["value"], line["lower"], line["upper"]) for line in made.facts["left_out"]]
     assert told == [(each.what, each.value, each.lower, each.upper) for each in release.removed()]
     page = made.to_html()
-    assert "What the caps left out" in page
-    assert all(str(each).replace("+-", "±") in page for each in release.removed())
+    sentences = [
+        str(each).replace("+-", "±").replace("units", "patients").replace("each unit", "each patient")
+        for each in release.removed()
+    ]
+    assert all(f"{text[:1].upper()}{text[1:]}." in page for text in sentences)
     assert INTERVALS in page.replace("&#39;", "'")
     before = preview(clinic.plan(), clinic.account, why="x")
     totals = ["units in all", "rows that count"]
     assert [line["what"] for line in before.facts["left_out"]] == [*(line[0] for line in told), *totals]
     assert all("value" not in line and line["error"] > 0 for line in before.facts["left_out"])
-    assert "will be told of the caps and bounds" in before.to_html()
+    assert "Will be measured to ±" in before.to_html()
 
 
 def test_a_card_says_of_every_column_what_was_done_to_its_values_and_how_much_of_one_counts(clinic) -> None:
     made = card(clinic.plan("count,mean(age,0,110)").release(why="x"))
     text = Elements(made.to_html().split("<script")[0]).text
-    assert "mean of age, each clamped to 0..110 (below counts as 0, above as 110); missing values are left out" in text
+    assert "Mean of age, each clamped to 0..110 (below counts as 0, above as 110); missing values are left out" in text
     counts = made.facts["protected"]["counts"]
-    assert counts in text
+    assert f"{counts[:1].upper()}{counts[1:]}." in text
     assert "of one patient" in counts
     assert "if there are more, each counts less" in counts
     assert "weight of" not in text
@@ -288,11 +301,12 @@ def test_a_card_of_things_speaks_of_things_and_sets_thousands_apart(clinic) -> N
     plan = clinic.plan("standard_deviation(age,0,110)", rho=2)
     page = card(plan.release(why="how they fly")).to_html().split("<script")[0]
     text = Elements(page).text
-    assert "If one aircraft is not in the data" in text
-    assert "with one aircraft in the data no result" in text
+    assert "everything about every other aircraft" in text
+    assert "If it is not in the data" in text
+    assert "as likely with one aircraft as without it" in text
     assert " of people" not in text
-    assert " you " not in text
-    assert "standard deviation of age" in text
+    assert " you " not in text.replace("Whom you have to trust", "")
+    assert "Standard deviation of age" in text
     assert "e+0" not in text
 
 
@@ -303,21 +317,21 @@ def test_a_card_about_replaced_units_does_not_speak_of_being_in_the_data(clinic,
     grouped = clinic.table(adjacency=ts.Adjacency.REPLACE).group_by("ward", keys=["north", "south"])
     made = card(grouped.agg(**parse("count")).plan(rho=0.1).release(why="report"))
     text = Elements(made.to_html().split("<script")[0]).text
-    words = text.split("In plain words")[1].split("What is released")[0]
-    assert f"If {whose} say one thing" in words
-    assert f"{whose[0].upper()}{whose[1:]} say one thing" in words
-    assert f"sure that {whose} say the other thing" in words
-    assert f"if {whose} say one thing no result is more than" in text
+    words = text.split("What could someone learn")[1].split("What is not protected")[0]
+    assert f"which of two versions of {whose} was used" in words
+    assert "If the first was used" in words
+    assert f"with one version of {whose} as with another" in text
     assert "in the data" not in words
-    assert "though not in the data" not in text
+    assert "not in the data who are accused" not in text
     assert all(finding.holds for finding in check_card(made, clinic.ledger))
 
 
 def test_a_card_draws_its_table_with_intervals_and_the_check_makes_it_again(clinic) -> None:
     made = card(clinic.release())
     page = made.to_html()
-    assert page.count('class="chart"') == 2
-    assert page.count("<rect") == 4
+    assert page.count('<table class="bars">') == 2
+    assert page.count('<rect class="bar" x="0%"') == 2
+    assert page.count('<circle class="dot" cx="') == 3  # two means, and the one of the legend
     facts = json.loads(made.to_json())
     facts["chart"][0]["value"][0] += 1
     assert any(not finding.holds for finding in check_card(Card(facts), clinic.ledger))
@@ -347,10 +361,9 @@ def test_a_card_explains_rows_that_count_and_what_clamping_can_do_where_it_says_
 
 def test_the_words_below_a_chart_keep_its_bars_from_being_added_up_or_ranked(clinic) -> None:
     text = Elements(card(clinic.release()).to_html()).text
-    assert "the number of the capped and clamped table" in text
-    assert "which one is larger is not known" in text
-    assert "One patient may count in 2 groups, so bars added up count some more than once." in text
+    assert "the table does not show which is larger" in text
+    assert "One patient can count in 2 groups, so adding up the groups counts some patients more than once." in text
     once = clinic.table().per_unit(max_groups=1, max_rows_per_group=2).group_by("ward", keys=["north", "south"])
     alone = Elements(card(once.agg(n=ts.count()).plan(rho=0.01).release(why="x")).to_html()).text
-    assert "which one is larger is not known" in alone
-    assert "bars added up" not in alone
+    assert "the table does not show which is larger" in alone
+    assert "adding up the groups" not in alone

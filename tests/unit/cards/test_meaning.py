@@ -8,7 +8,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.cards import meaning
-from tallystick.cards.meaning import _frequencies
+from tallystick.cards.meaning import frequencies
 
 
 @pytest.mark.parametrize(
@@ -104,5 +104,5 @@ def test_a_unit_known_from_elsewhere_is_spoken_of_where_the_loss_names_none() ->
         (1e-12, 1 - 1e-12, ("fewer than 1", "all", "1,000,000")),
     ],
 )
-def test_frequencies_never_round_an_error_away(false_alarm: float, hit: float, said: tuple[str, str, str]) -> None:
-    assert _frequencies(false_alarm, hit) == said
+def testfrequencies_never_round_an_error_away(false_alarm: float, hit: float, said: tuple[str, str, str]) -> None:
+    assert frequencies(false_alarm, hit) == said

@@ -120,7 +120,7 @@ def test_the_card_shows_the_same_fields(made, clinic):
     assert "<h1>Visits to the clinic</h1>" in page
     for name in ("curators", "region", "refresh", "looked_before", "timing", "re_evaluation"):
         assert ABOUT[name].split(";")[0] in page
-    assert "<th>not stated</th><td>why this limit, contact</td>" in page
+    assert "<b>Not stated:</b> reason for the limit, contact." in page
     assert all(finding.holds for finding in check_card(made, clinic.ledger, page=page))
 
 

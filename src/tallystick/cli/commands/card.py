@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver, working
 from tallystick.errors import InvalidInput, LedgerIntegrity
 from tallystick.ledger.book import opened, place_of
-from tallystick.printing import given, percent, percent_up, up
 from tallystick.regular_file import regular
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rich.console import Console
 
 app = typer.Typer(help="Read and check privacy cards.", no_args_is_help=True, rich_markup_mode=None)
@@ -24,14 +21,20 @@ File = Annotated[Path, typer.Argument(help="The card: its HTML or its JSON file.
 Table = Annotated[Path | None, typer.Option("--table", help="The CSV file that was published with the card.")]
 
 
+Details = Annotated[bool, typer.Option("--details", help="Show noise, rules, statements and evidence too.")]
+
+
 @app.command()
-def show(file: File, as_json: Json = False) -> None:
-    """A card in words: odds, promise, who is and is not protected, error, evidence."""
+def show(file: File, details: Details = False, as_json: Json = False) -> None:
+    """Show a card in the terminal."""
     from tallystick.cards import read_card
+    from tallystick.cards.summary import detail_lines, summary_lines
 
     facts = read_card(file)[0].facts
     try:
-        lines = _lines(facts)
+        lines = summary_lines(facts, str(file))
+        if details:
+            lines += detail_lines(facts)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
         raise InvalidInput("card", str(file), "a privacy card with all its parts") from None
 
@@ -40,48 +43,6 @@ def show(file: File, as_json: Json = False) -> None:
             out.print(line, soft_wrap=True, markup=False)
 
     deliver(Answer("card.show", {"file": str(file)}, facts, say), as_json=as_json)
-
-
-def _lines(facts: Mapping[str, Any]) -> list[str]:
-    from tallystick.tables.reporting.words import TOO_NOISY
-
-    noisy = any(line.get("too_noisy") for line in facts["left_out"])
-    words, promise, released = facts["words"]["limit"], facts["promise"], facts["released"]
-    by = f" by {', '.join(released['group_by'])}" if released["group_by"] else ""
-    them = facts["protected"].get("spoken_of", {}).get("them", "people")
-    them += " with the other data" if facts["protected"]["adjacency"] == "replace" else ""
-    return [
-        f"{released['dataset']}{by}, population {released['population']}: {facts['decisions']['purpose']}",
-        "",
-        words["sentence"],
-        *(
-            f"from {percent(float(prior))} sure to at most {percent_up(belief)} sure"
-            for prior, belief in words["belief_from_prior"].items()
-        ),
-        *(
-            f"with {percent(float(alarm))} false alarms, at most {percent_up(hit)} of {them} found"
-            for alarm, hit in words["hit_rate_at_false_alarm"].items()
-        ),
-        "",
-        f"promise   never more than {promise['limit']} ({facts['accounting']['filter']})",
-        f"          epsilon {up(float(promise['epsilon']), 4)} at delta {given(promise['delta'])}",
-        f"price     {promise['price']}, alone epsilon {up(float(promise['table_epsilon']), 4)} at the same delta",
-        f"protects  one {facts['protected']['unit']}: the data {facts['protected']['neighbours']}",
-        *(f"counts    {said}" for said in [facts["protected"].get("counts")] if said),
-        *(f"column    {each['name']}: {each['said']}" for each in released["measures"] if "said" in each),
-        *(f"error     {each['column']} +-{up(each['error'], 4)} {each['holds']}" for each in facts["error"]["columns"]),
-        f"interval  {facts['error']['intervals']}",
-        *(f"left out  {each['said']}" for each in facts["left_out"] if "said" in each),
-        *([f"          {TOO_NOISY}"] if noisy else []),
-        *(f"          {said}" for said in map(facts["error"].get, ("rows_that_count", "clamping")) if said),
-        "",
-        "not protected:",
-        *(f"  - {sentence}" for sentence in facts["not_protected"]),
-        "",
-        f"plan      {facts['accounting']['plan_hash']}",
-        f"head      {facts['evidence'].get('head', 'none: this is a preview')}",
-        f"check     {facts['evidence']['verify']}",
-    ]
 
 
 @app.command()

@@ -173,13 +173,20 @@ def _protected(subject: Subject, facts: Mapping[str, Any], promised: Mapping[str
         "unit_column": facts["unit"],
         "row_level": facts["row_level"],
         "adjacency": facts["adjacency"],
-        "neighbours": NEIGHBOURS[facts["adjacency"]].format(unit=account.unit),
+        "neighbours": _neighbours(facts, account.unit),
         "max_groups": facts["max_groups"],
         "max_rows_per_group": facts["max_rows_per_group"],
         "counts": _counts(subject, facts),
         "window": subject.about.get("window", NOT_STATED),
         "lifetime": lifetime,
     }
+
+
+def _neighbours(facts: Mapping[str, Any], unit: str) -> str:
+    """Return which datasets are compared, in words."""
+    if facts["row_level"]:
+        return ROW_NEIGHBOURS[facts["adjacency"]]
+    return NEIGHBOURS[facts["adjacency"]].format(unit=unit)
 
 
 def _counts(subject: Subject, facts: Mapping[str, Any]) -> str:
@@ -296,6 +303,11 @@ def _legal(numbers: dict[str, Any]) -> dict[str, Any]:
 NEIGHBOURS: Final = {
     "add_remove": "with and without all rows of one {unit}",
     "replace": "with all rows of one {unit} replaced by any others",
+}
+
+ROW_NEIGHBOURS: Final = {
+    "add_remove": "with and without one row",
+    "replace": "with one row replaced by any other",
 }
 
 TRUST: Final = (

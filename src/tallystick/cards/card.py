@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick import strict_json
 from tallystick.cards.contents import SCHEMA, VERSION, Subject, contents
 from tallystick.cards.fits import FitPlan
+from tallystick.digits import nearest, percent_up, typed, up
 from tallystick.drawing import (
     BLUE,
     DASHED,
@@ -31,7 +32,7 @@ from tallystick.drawing import (
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.chain import digest, encode_answer
 from tallystick.ledger.journal import request_digest
-from tallystick.printing import given, json_text, percent_up, plain, plain_up, visible
+from tallystick.printing import json_text, visible
 from tallystick.regular_file import read_text
 from tallystick.tables.reporting.words import TOO_NOISY
 
@@ -263,6 +264,11 @@ def _shown(value: Any) -> Any:
     return visible(value, lines=True) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
+def _bound(value: float | str) -> str:
+    """Return an upper bound of a card's facts; JSON has infinity as text."""
+    return up(float(value))
+
+
 @cache
 def template(name: str) -> Template:
     """A page of ``cards/templates``: what is poured into it is escaped, and must be there."""
@@ -276,7 +282,7 @@ def template(name: str) -> Template:
         lstrip_blocks=True,
         finalize=_shown,
     )
-    room.filters |= {"up": plain_up, "percent_up": percent_up, "number": plain, "given": given}
+    room.filters |= {"up": _bound, "percent_up": percent_up, "number": nearest, "given": typed}
     return room.get_template(name)
 
 

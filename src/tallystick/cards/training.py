@@ -14,9 +14,9 @@ import numpy as np
 from tallystick.cards.card import Card, template, tradeoff_svg
 from tallystick.cards.contents import GROUPS, TIMING
 from tallystick.cards.meaning import Whom, meaning
+from tallystick.digits import up
 from tallystick.drawing import css_variables
 from tallystick.errors import InvalidInput
-from tallystick.printing import up
 
 if TYPE_CHECKING:
     from tallystick.learn.torch.trainer import Trainer
@@ -70,7 +70,7 @@ def training_card(trainer: Trainer, *, delta: float | None = None) -> TrainingCa
         "rows": [list(row) for row in (*trainer.facts(), *_paid(trainer))],
         "promise": {
             "epsilon": words.epsilon,
-            "epsilon_text": up(words.epsilon, digits=4),
+            "epsilon_text": up(words.epsilon),
             "delta": quoted,
             "expression": str(loss),
             "accountant": "tallystick, an upper bound that is certified",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver, working
+from tallystick.digits import percent, percent_up, typed, up
 from tallystick.errors import InvalidInput, LedgerIntegrity
 from tallystick.ledger.book import opened, place_of
-from tallystick.printing import given, percent, percent_up, up
 from tallystick.regular_file import regular
 
 if TYPE_CHECKING:
@@ -64,12 +64,12 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
         ),
         "",
         f"promise   never more than {promise['limit']} ({facts['accounting']['filter']})",
-        f"          epsilon {up(float(promise['epsilon']), 4)} at delta {given(promise['delta'])}",
-        f"price     {promise['price']}, alone epsilon {up(float(promise['table_epsilon']), 4)} at the same delta",
+        f"          epsilon {up(float(promise['epsilon']))} at delta {typed(promise['delta'])}",
+        f"price     {promise['price']}, alone epsilon {up(float(promise['table_epsilon']))} at the same delta",
         f"protects  one {facts['protected']['unit']}: the data {facts['protected']['neighbours']}",
         *(f"counts    {said}" for said in [facts["protected"].get("counts")] if said),
         *(f"column    {each['name']}: {each['said']}" for each in released["measures"] if "said" in each),
-        *(f"error     {each['column']} +-{up(each['error'], 4)} {each['holds']}" for each in facts["error"]["columns"]),
+        *(f"error     {each['column']} ±{up(each['error'])} {each['holds']}" for each in facts["error"]["columns"]),
         f"interval  {facts['error']['intervals']}",
         *(f"left out  {each['said']}" for each in facts["left_out"] if "said" in each),
         *([f"          {TOO_NOISY}"] if noisy else []),

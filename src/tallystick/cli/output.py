@@ -84,10 +84,23 @@ def console(*, stderr: bool = False) -> Console:
         """All text, that of table cells too, becomes output here: what a terminal would obey is shown instead."""
 
         def render_str(self, text: str, **options: Any) -> Any:
-            return super().render_str(visible(text, lines=True), **options)
+            return super().render_str(in_encoding(visible(text, lines=True), stream.encoding), **options)
 
     stream = sys.stderr if stderr else sys.stdout
     return Careful(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else 160)
+
+
+def in_encoding(text: str, encoding: str | None) -> str:
+    """Return the text with ``+-`` for ``±`` if the output cannot carry that sign.
+
+    >>> in_encoding("count ±20", "ascii"), in_encoding("count ±20", "utf-8")
+    ('count +-20', 'count ±20')
+    """
+    try:
+        "±".encode(encoding or "utf-8")
+    except UnicodeEncodeError:
+        return text.replace("±", "+-")
+    return text
 
 
 @contextmanager

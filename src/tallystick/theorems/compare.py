@@ -15,8 +15,8 @@ from typing import Any
 from tallystick.accounting import check
 from tallystick.accounting.leaves.last_iterate import Iteration, iteration_of
 from tallystick.accounting.loss import PrivacyLoss
+from tallystick.digits import ACCOUNTANT, nearest, typed, up
 from tallystick.drawing import table
-from tallystick.printing import given, nearest, up
 from tallystick.theorems import side_by_side
 from tallystick.theorems.side_by_side import Composition, DoesNotApply, MethodAnswer
 
@@ -47,7 +47,7 @@ class Row:
         """Epsilon for people: a bound is rounded up."""
         if self.epsilon is None:
             return "-"
-        return up(self.epsilon) if self.kind is Kind.BOUND else nearest(self.epsilon, 6)
+        return up(self.epsilon, ACCOUNTANT) if self.kind is Kind.BOUND else nearest(self.epsilon, ACCOUNTANT)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; an infinite epsilon is written as the text "inf" so that it stays JSON."""
@@ -96,7 +96,7 @@ class Comparison:
     def __str__(self) -> str:
         width = max(len(row.method) for row in self.rows)
         shown = self.loss if len(self.loss) <= 200 else self.loss[:197] + "..."
-        lines = [f"{shown} at delta = {given(self.delta)}"]
+        lines = [f"{shown} at delta = {typed(self.delta)}"]
         lines += [self.about] if self.about else []
         for row in self.rows:
             value = row.shown

@@ -10,7 +10,7 @@ from functools import lru_cache
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.loss import PrivacyLoss
-from tallystick.printing import down
+from tallystick.digits import down
 from tallystick.rounding import TINY, up
 from tallystick.theorems import clt, composition, conversions
 from tallystick.theorems.clt import LossMoments

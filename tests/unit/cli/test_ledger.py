@@ -59,7 +59,7 @@ def test_an_account_is_opened_shown_and_closed(used):
     facts = used("account", "show", "clinic", "--json")["found"]
     assert facts["filter"] == "zcdp"
     assert facts["limit"]["a0"] == 500_000_000_000
-    assert "promise  never more than rho 0.5000" in used("account", "show", "clinic")
+    assert "promise  never more than rho 0.5" in used("account", "show", "clinic")
     assert used("account", "close", "clinic", "--why", "done", "--dry-run", "--json")["found"]["closed"] is False
     assert used("account", "close", "clinic", "--why", "done", "--json")["found"]["closed"] is True
     assert "(exit 4)" in used("account", "close", "clinic", "--why", "done", code=4)
@@ -115,8 +115,8 @@ def test_no_charges_yet_is_said(cli):
 
 def test_the_budget_fits_one_screen(used):
     text = used("budget")
-    assert "limit rho 0.5000" in text
-    assert "fits: about 34 more counts with +-12 patients (95 %)" in text
+    assert "limit rho 0.5" in text
+    assert "fits: about 34 more counts with ±12 patients (95 %)" in text
     assert text.count("\n") < 24
     found = used("budget", "clinic", "--json")["found"]
     assert [event["state"] for event in found["history"]] == ["COMMITTED", "RESERVED"]
@@ -167,9 +167,9 @@ def test_a_denial_reads_as_promised(used, tmp_path, capsys):
     assert failure.from_error(caught.value).report(as_json=False) == 3
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "Denied: budget (exit 3)"
-    assert lines[1].startswith("  asked rho 0.7813   left 0.4637   limit 0.5000   (population clinic, zCDP filter)")
+    assert lines[1].startswith("  asked rho 0.78125   left 0.46375   limit 0.5   (population clinic, zCDP filter)")
     assert lines[2] == "  nothing was charged and no data was read"
-    assert lines[3].startswith("  fits: gaussian(sigma=1.04), 95% error +-2.04 patients")
+    assert lines[3].startswith("  fits: gaussian(sigma=1.04), 95% error ±2.04 patients")
 
 
 def test_rows_of_a_block_without_a_partition_are_refused(used):

@@ -29,7 +29,7 @@ def test_a_release_made_elsewhere_is_charged_once_per_key(run, tmp_path: Path, m
     nobody = run("charge", "add", "gaussian(sigma=10)", "--why", "report")
     assert nobody.code == 2
     assert "none yet; tallystick account open NAME" in " ".join(nobody.errors.split())
-    run("account", "open", "clinic", "--budget", "zcdp(rho=0.01199999)", "--unit", "patient")
+    run("account", "open", "clinic", "--budget", "zcdp(rho=0.0119999999)", "--unit", "patient")
     words = ("charge", "add", "gaussian(sigma=10)", "--why", "report", "--key", "r-1", "--json")
     first = run(*words).document["found"]
     again = run(*words).document["found"]
@@ -38,8 +38,8 @@ def test_a_release_made_elsewhere_is_charged_once_per_key(run, tmp_path: Path, m
     assert first["charge"] == again["charge"]
     assert first["left"] == again["left"]
     paid = run("charge", "add", "gaussian(sigma=10)", "--account", "clinic", "--why", "more").out
-    assert "0.0050" in paid
-    assert "has rho 0.00199 left" in paid, "0.00199999, rounded down"
+    assert "rho 0.005;" in paid
+    assert "has rho 0.00199 left" in paid, "0.0019999999, rounded down"
     assert run("charge", "add", "gaussian(sigma=10)", "--why", "too much").code == 3
     assert run("ledger", "verify").code == 0
 

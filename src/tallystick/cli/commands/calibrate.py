@@ -14,8 +14,8 @@ import typer
 
 from tallystick.cli.commands.compare import table_of
 from tallystick.cli.output import Answer, Json, deliver, working
+from tallystick.digits import ACCOUNTANT, down, percent, percent_up, typed, up
 from tallystick.errors import InvalidInput, TallystickError
-from tallystick.printing import down, given, percent, percent_up, up
 from tallystick.regular_file import read_bytes
 
 if TYPE_CHECKING:
@@ -139,7 +139,8 @@ def _say_dpsgd(out: Console, facts: dict[str, Any], bounds: Bounds, others: Comp
 
 
 def _enclosure(bounds: Bounds, delta: float) -> str:
-    return f"epsilon at delta {given(delta)} is certified between {down(bounds.lower)} and {up(bounds.upper)}"
+    ends = f"{down(bounds.lower, ACCOUNTANT)} and {up(bounds.upper, ACCOUNTANT)}"
+    return f"epsilon at delta {typed(delta)} is certified between {ends}"
 
 
 def _require_plan(path: Path) -> None:

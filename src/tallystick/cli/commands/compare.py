@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallystick.cli.output import Answer, Expression, Json, deliver, working
-from tallystick.printing import given
+from tallystick.digits import typed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +30,7 @@ def compare(
         comparison = ts.compare(loss, delta=delta)
 
     def say(out: Console) -> None:
-        out.print(f"{comparison.loss} at delta {given(delta)}", markup=False, soft_wrap=True)
+        out.print(f"{comparison.loss} at delta {typed(delta)}", markup=False, soft_wrap=True)
         if comparison.about:
             out.print(comparison.about, markup=False, soft_wrap=True)
         out.print(table_of(comparison))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallystick.cli.output import Answer, Expression, Json, deliver
-from tallystick.printing import given, percent, percent_up, up
+from tallystick.digits import RESULT, percent, percent_up, typed, up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,11 +47,11 @@ def say(out: Console, words: Meaning, whom: Whom, expression: str | None = None)
     for prior, belief in words.beliefs.items():
         out.print(f"belief     from {percent(prior)} sure to at most {percent_up(belief)} sure{apart}")
     out.print(f"coin flip  guessing {whom.guess} is right at most {percent_up(words.guess_accuracy)} of the time")
-    apart = f", plus {given(words.delta)}" if words.delta else ""
-    factor = up(words.odds_factor, 4)
+    apart = f", plus {typed(words.delta)}" if words.delta else ""
+    factor = up(words.odds_factor)
     out.print(
         f"odds       results are at most {factor} times as likely {whom.likelier}{apart}", soft_wrap=True, markup=False
     )
-    epsilon = up(words.epsilon) if expression is None else as_typed(words.epsilon, expression)
-    out.print(f"promise    epsilon {epsilon} at delta {given(words.delta)}")
+    epsilon = up(words.epsilon) if expression is None else as_typed(words.epsilon, expression, RESULT)
+    out.print(f"promise    epsilon {epsilon} at delta {typed(words.delta)}")
     out.print(f"about      {whom.neighbours}", soft_wrap=True, markup=False)

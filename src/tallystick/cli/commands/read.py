@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Answer, Expression, Json, deliver, working
+from tallystick.digits import ACCOUNTANT, down, typed, up
 from tallystick.errors import TallystickError
-from tallystick.printing import down, given, up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +31,7 @@ def epsilon(
     as_json: Json = False,
 ) -> None:
     """The smallest epsilon certified at a delta; never below the truth."""
-    _read("epsilon", expression, {"delta": delta}, f"at delta {given(delta)}", bounds, rigorous, as_json=as_json)
+    _read("epsilon", expression, {"delta": delta}, f"at delta {typed(delta)}", bounds, rigorous, as_json=as_json)
 
 
 def delta(
@@ -42,7 +42,7 @@ def delta(
     as_json: Json = False,
 ) -> None:
     """The smallest delta certified at an epsilon; never below the truth."""
-    _read("delta", expression, {"epsilon": epsilon}, f"at epsilon {given(epsilon)}", bounds, rigorous, as_json=as_json)
+    _read("delta", expression, {"epsilon": epsilon}, f"at epsilon {typed(epsilon)}", bounds, rigorous, as_json=as_json)
 
 
 def _read(
@@ -68,7 +68,7 @@ def _read(
         if "lower" in facts:
             how = "proved by interval arithmetic" if rigorous else "certified"
             article = "an" if name == "epsilon" else "a"
-            ends = f"{down(facts['lower'])} and {up(facts['upper'])}"
+            ends = f"{down(facts['lower'], ACCOUNTANT)} and {up(facts['upper'], ACCOUNTANT)}"
             out.print(f"{how}: this loss has {article} {name} between {ends}", soft_wrap=True)
         if hint is not None:
             out.print(hint, soft_wrap=True, markup=False)
@@ -99,8 +99,8 @@ def cut_at_random(loss: PrivacyLoss, delta: float) -> str | None:
     if math.isinf(epsilon):
         return None
     return (
-        f'cut="random" is finite, epsilon {up(epsilon)}, where batches are cut at random and population= is the size '
-        'of the data; cut="anyhow" allows any rule, also one that gives a unit away'
+        f'cut="random" is finite, epsilon {up(epsilon, ACCOUNTANT)}, where batches are cut at random and population= '
+        'is the size of the data; cut="anyhow" allows any rule, also one that gives a unit away'
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Answer, Json, console, deliver
-from tallystick.printing import up
+from tallystick.digits import ACCOUNTANT, up
 from tallystick.publish import single
 
 if TYPE_CHECKING:
@@ -55,4 +55,6 @@ def _say(out: Console, plan: single.Proposal, facts: dict[str, Any], confidence:
     if facts["value"] is not None:
         out.print(f"[bold]{facts['value']!r}[/bold]", soft_wrap=True)
     out.print(f"error: {plan.error} ({confidence:g} of the time)", soft_wrap=True, markup=False)
-    out.print(f"price: epsilon {up(facts['epsilon'])} when one person's row is added or removed", soft_wrap=True)
+    out.print(
+        f"price: epsilon {up(facts['epsilon'], ACCOUNTANT)} when one person's row is added or removed", soft_wrap=True
+    )

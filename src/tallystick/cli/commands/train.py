@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallystick.cli.output import Answer, Json, deliver, working
+from tallystick.digits import typed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +34,7 @@ def plan(
     """The least noise for a goal, what the run then costs, and what an attacker can reach. Spends nothing."""
     import tallystick as ts
     from tallystick.cards import meaning
-    from tallystick.printing import up
+    from tallystick.digits import up
 
     with working("planning"):
         made = ts.learn.sgd_plan(epsilon=epsilon, delta=delta, examples=examples, batch=batch, epochs=epochs)
@@ -55,11 +56,12 @@ def plan(
 
     def say(out: Console) -> None:
         out.print(str(made), soft_wrap=True, markup=False)
-        out.print(f"epsilon {up(words.epsilon, digits=4)} at delta {delta:g}, certified", markup=False)
+        out.print(f"epsilon {up(words.epsilon)} at delta {typed(delta)}, certified", markup=False)
         out.print(f"noise in a mean gradient: {made.error():.3g} of the clip in each coordinate", markup=False)
         out.print(words.plain_sentence, soft_wrap=True, markup=False)
         out.print(
-            f"charge it with: tallystick charge add {str(made.privacy)!r} --delta {delta:g} --why ...", soft_wrap=True
+            f"charge it with: tallystick charge add {str(made.privacy)!r} --delta {typed(delta)} --why ...",
+            soft_wrap=True,
         )
         if picture is not None:
             out.print(f"picture written to {picture}", soft_wrap=True, markup=False)

@@ -120,6 +120,7 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "who": people.protected,
         "counts": _sentence(people.in_words(facts["protected"]["counts"])),
         "epsilon": " ".join(_epsilon(facts["promise"])),
+        "epsilon_alone": " ".join(_epsilon({**facts["promise"], "epsilon": facts["promise"]["table_epsilon"]})),
         "strength": Markup(strength(facts["promise"])),
         "strength_of": _strength_of(facts["promise"], people),
         "share": f"{percent_up(share)} of that limit",

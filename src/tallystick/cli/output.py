@@ -32,6 +32,7 @@ Place = Annotated[
     str | None,
     typer.Option("--ledger", metavar="PATH|URL", help="The ledger (default $TALLYSTICK_LEDGER, then ./tallystick.db)."),
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result and nothing else.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")]
 Why = Annotated[str, typer.Option("--why", help="The reason; it is kept in the record.")]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -194,12 +195,21 @@ NO_JSON = {"ledger export"}  # what it prints is the record itself
 
 
 def test_the_static_lines_of_the_help_are_those_of_the_commands():
-    lines = {name: about for name, _, about in _COMMANDS}
+    listed = [line for group in _COMMANDS.values() for line in group]
     made = typer.main.get_command(app).commands
-    groups = {name: command for name, command in made.items() if hasattr(command, "commands")}
-    assert {name: group.help for name, group in groups.items()} == {name: lines[name] for name in groups}
-    assert {name for name, where, _ in _COMMANDS if where.endswith(".app")} == set(groups)
-    assert all(made[name].help for name in lines)
+    groups = {name for name, command in made.items() if hasattr(command, "commands")}
+    assert {name for name, where, _ in listed if where.endswith(".app")} == groups
+    assert {name for name, _, _ in listed} == set(made)
+    assert all(made[name].help for name, _, _ in listed)
+
+
+def test_the_help_has_groups_and_cuts_nothing_off(run):
+    text = run("--help").out
+    for group, lines in _COMMANDS.items():
+        assert f"{group}:" in text
+        for name, _, about in lines:
+            assert len(about) <= 60
+            assert re.search(rf"  {name} +{re.escape(about)}\n", text), name
 
 
 def test_every_command_prints_json():

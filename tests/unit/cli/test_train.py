@@ -15,7 +15,8 @@ def test_a_plan_says_noise_price_and_what_an_attacker_reaches(run, tmp_path: Pat
     words = "train plan --epsilon 3 --delta 1e-5 --examples 60000 --batch 1024 --epochs 8".split()
     outcome = run(*words, "--picture", str(tmp_path / "plan.svg"))
     assert outcome.code == 0, outcome.errors
-    assert outcome.out.startswith("469 steps, each example in a batch with probability 0.0170667 (1024 expected)")
+    assert outcome.out.startswith("Noise multiplier   0.885966")
+    assert "469, each example sampled with probability 0.0170667 (Poisson)" in outcome.out
     assert (tmp_path / "plan.svg").read_text().startswith("<?xml")
     found = run(*words, "--json").document["found"]
     assert found["steps"] == 469

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallystick.cli.commands.compare import table_of
 from tallystick.cli.commands.explain import say as say_meaning
 from tallystick.cli.output import Answer, deliver, working
 from tallystick.digits import ACCOUNTANT, down, percent_up, typed, up
@@ -123,7 +122,8 @@ def _say(out: Console, story: Story) -> None:
     enclosure = f"{down(story.total.lower, ACCOUNTANT)} and {up(story.total.upper, ACCOUNTANT)}"
     out.print(f"  the year as one loss: epsilon is certified between {enclosure} at delta {typed(DELTA)}")
     heading("2. Compare: what other accountants say about the training run")
-    out.print(table_of(story.methods))
+    for line in story.methods.lines():
+        out.print(line, markup=False, soft_wrap=True, highlight=False)
     heading("3. Explain: what the year means to one patient")
     say_meaning(out, story.meaning, Whom(Protects(unit="patient")))
     heading("4. Calibrate: before publishing, not after")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import stat
 
 import pytest
 
@@ -252,3 +254,16 @@ def test_doctor_says_where_anchors_are_kept(cli, monkeypatch, tmp_path):
     monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(tmp_path / "export.jsonl" / "below"))
     (tmp_path / "export.jsonl").write_text("a file")
     assert "ledgers cannot be written" in cli("doctor")
+
+
+def test_an_export_leaves_the_rights_of_a_pipe_alone_and_keeps_a_file_private(used, tmp_path):
+    """An export to /dev/null by root would take the device away from all other users."""
+    os.mkfifo(tmp_path / "pipe", 0o666)
+    (tmp_path / "pipe").chmod(0o666)
+    (tmp_path / "file").touch(0o644)
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    for name in ("pipe", "file"):
+        used("ledger", "export", "--out", name)
+    os.close(reader)
+    assert stat.S_IMODE(os.stat(tmp_path / "pipe").st_mode) == 0o666
+    assert stat.S_IMODE(os.stat(tmp_path / "file").st_mode) == 0o600

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -198,7 +199,8 @@ def export(
 def _private(path: str, flags: int) -> int:
     """The record holds answers and spending: for its owner only."""
     descriptor = os.open(path, flags, 0o600)
-    if os.fstat(descriptor).st_uid == os.getuid():
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid():  # not a device: all users need /dev/null
         os.fchmod(descriptor, 0o600)  # the file may have been there before
     return descriptor
 

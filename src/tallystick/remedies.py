@@ -51,6 +51,8 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "start_again": ("place",),
         "accept_head": (),
         "accept_first_use": (),
+        "accept_older": (),
+        "import_older": (),
     }
 )
 """Every kind of remedy with the facts that it always has."""

@@ -153,6 +153,13 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
         "or a card of the ledger shows"
     ),
     "accept_first_use": lambda each: 'ts.Ledger(place, first_use="the reason"), if no head is known',
+    "accept_older": lambda each: (
+        'ts.Ledger(place, older="the reason"), if the newest copy is lost; the charges in between must be charged again'
+    ),
+    "import_older": lambda each: (
+        'import_ledger(lines, place, older="the reason"), if no newer export exists; the charges in between must be '
+        "charged again"
+    ),
 }
 """Python's words for every kind of remedy."""
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sqlite3
+import stat
 
 import pytest
 
@@ -252,3 +255,42 @@ def test_doctor_says_where_anchors_are_kept(cli, monkeypatch, tmp_path):
     monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(tmp_path / "export.jsonl" / "below"))
     (tmp_path / "export.jsonl").write_text("a file")
     assert "ledgers cannot be written" in cli("doctor")
+
+
+def test_an_export_leaves_the_rights_of_a_pipe_alone_and_keeps_a_file_private(used, tmp_path):
+    """An export to /dev/null by root would take the device away from all other users."""
+    os.mkfifo(tmp_path / "pipe", 0o666)
+    (tmp_path / "pipe").chmod(0o666)
+    (tmp_path / "file").touch(0o644)
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    for name in ("pipe", "file"):
+        used("ledger", "export", "--out", name)
+    os.close(reader)
+    assert stat.S_IMODE(os.stat(tmp_path / "pipe").st_mode) == 0o666
+    assert stat.S_IMODE(os.stat(tmp_path / "file").st_mode) == 0o600
+
+
+def test_an_owner_goes_on_with_an_older_copy_after_a_loss(used, tmp_path):
+    shutil.copy(tmp_path / "tallystick.db", tmp_path / "backup.db")
+    older = used("ledger", "head", "--json")["found"]
+    used("charge", "add", "gaussian(sigma=10)", "--why", "later")
+    newest = used("ledger", "head", "--json")["found"]
+    for path in tmp_path.glob("tallystick.db*"):
+        path.unlink()
+    shutil.copy(tmp_path / "backup.db", tmp_path / "tallystick.db")
+    count = newest["entries"] - older["entries"]
+    assert f"At least {count} entries are missing" in used("ledger", "show", code=6)
+    used("ledger", "accept", "--older", code=2)
+    used("ledger", "accept", "--older", "--first-use", "--why", "x", code=2)
+    accept = ("ledger", "accept", "--older", "--why", "the disk failed")
+    assert "charge each one again" in used(*accept, "--dry-run")
+    used("ledger", "show", code=6)
+    missing = used(*accept, "--json")["found"]["missing"]
+    assert missing == {
+        "entries": count,
+        "seen": {"seq": newest["entries"], "head": newest["head"]},
+        "newest": {"seq": older["entries"], "head": older["head"]},
+    }
+    assert "lost: entry" in used("ledger", "verify")
+    assert len(used("ledger", "verify", "--json")["found"]["losses"]) == 1
+    used("charge", "add", "gaussian(sigma=10)", "--why", "charged again after the loss")

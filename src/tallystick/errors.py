@@ -17,8 +17,9 @@
     ├── NotAuthorised               exit 7
     ├── IdempotencyConflict         exit 8   the key was used for another request
     │   └── AlreadyCommitted                 the key was used for this request; carries the answer
-    └── Unavailable                 exit 9   busy, missing component, unreachable store
-        └── NotComputable                    no rigorous route for this composition
+    ├── Unavailable                 exit 9   busy, missing component, unreachable store
+    │   └── NotComputable                    no rigorous route for this composition
+    └── NotDelivered                exit 10  an answer is charged and recorded, and could not be written
 
 Nothing raises NotAuthorised yet: its exit code is kept for the service. Five warnings are ours: ChargedAgain,
 OtherReason, DataChanged, NotCharged and PasswordInPlace.
@@ -66,6 +67,8 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, float) and math.isfinite(value):
         return value
     if isinstance(value, int) and abs(value) < 2**63:
@@ -424,6 +427,33 @@ class NotComputable(Unavailable):
     """What was asked is defined, but no implemented route can prove a number for it."""
 
     code = "not_computable"
+
+
+class NotDelivered(TallystickError):
+    """An answer is charged and recorded, and a file or standard output could not be written.
+
+    ``charge`` and ``receipt`` are those of the answer. ``key`` returns it again without a new charge.
+    """
+
+    exit_code = 10
+    code = "not_delivered"
+    _facts = ("charge", "key", "receipt")
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        argument: str,
+        value: str | None,
+        charge: int,
+        key: str,
+        receipt: Mapping[str, Any] | None = None,
+    ) -> None:
+        recorded = f"The answer is recorded: charged as charge {charge}, under the key {key!r}."
+        remedy = Remedy("write_again", key=key, argument=argument)
+        super().__init__(f"{problem}\n{recorded}", remedies=[remedy])
+        self.argument, self.value = argument, value
+        self.charge, self.key, self.receipt = charge, key, receipt
 
 
 class ChargedAgain(Problem, UserWarning):

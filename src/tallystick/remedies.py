@@ -46,6 +46,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "reopen_account": ("account",),
         "clear_failure": ("charge",),
         "reuse_key": ("key",),
+        "write_again": ("key", "argument"),  # argument: out, card or stdout, which could not be written
         "verify_ledger": (),
         "create_ledger": ("place",),
         "start_again": ("place",),

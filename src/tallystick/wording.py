@@ -143,6 +143,7 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "reopen_account": lambda each: f"ledger.open({each['account']!r}), without budget=",
     "clear_failure": lambda each: 'account.clear(why="...")',
     "reuse_key": lambda each: f"key={each['key']!r} gives that answer for nothing",
+    "write_again": lambda each: f"the same request with key={each['key']!r}, which charges nothing",
     "verify_ledger": lambda each: "ledger.verify()",
     "create_ledger": lambda each: f"ts.Ledger({each['place']!r})",
     "start_again": lambda each: (

@@ -12,6 +12,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,16 @@ from tallystick.errors import (
     EpsilonWithoutDelta,
     InvalidInput,
     LedgerIntegrity,
+    NotDelivered,
     Quarantined,
     Refused,
     Remedy,
     TallystickError,
 )
+from tallystick.publish.datasets import find
+from tallystick.publish.export import Files
+from tallystick.publish.kinds.question import Question
+from tallystick.publish.request import Request, answer
 from tallystick.remedies import KINDS
 from tallystick.tables.engines.duckdb import DuckEngine
 from tallystick.wording import IN_PYTHON, in_python, in_sql
@@ -821,6 +827,43 @@ def data_that_are_closed_by_a_command_that_can_be_pasted(world: World) -> None:
     words = (*QUERY, "--rho", "0.1", "--key", "again")
     world.succeed(*typed(world.offer("dataset clear", *words)))
     world.succeed(*words)
+
+
+def write_and_fail(world: World, *words: str) -> tuple[int, str]:
+    """Type a command whose files cannot be written."""
+    with world.monkeypatch.context() as full:
+        full.setattr("tallystick.publish.export.write_result", _no_space)
+        return world.type(*words)
+
+
+def _no_space(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@case("write_again", "shell")
+def _(world: World) -> None:
+    query = (*QUERY, "--rho", "0.05")
+    code, text = write_and_fail(world.capped(), *query, "--out", "full.csv")
+    assert code == 10
+    left = world.book().open("clinic").remaining
+    key = re.search(r"--key (\S+) and another --out", text)[1]
+    world.succeed(*query, "--key", key, "--out", "other.csv")
+    assert world.book().open("clinic").remaining == left
+
+
+@case("write_again", "python")
+def _(world: World) -> None:
+    book = world.capped().book()
+    table = find("visits", book).opened(book.open("clinic"))
+    plan = table.group_by("ward", keys=WARDS).agg(n=ts.count()).plan(rho=0.05)
+    request = Request(Question.of("visits", plan, is_new=True), why="report")
+    made = answer(request, book)
+    remedy = provoked("write_again", lambda: Files(Path("missing/full.csv")).write(made), NotDelivered)
+    left = book.open("clinic").remaining
+    again = answer(replace(request, key=remedy["key"]), book)
+    Files(Path("other.csv")).write(again)
+    assert again.outcome.table == made.outcome.table
+    assert book.open("clinic").remaining == left
 
 
 @case("reuse_key", "python")

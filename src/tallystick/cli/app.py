@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from tallystick import __version__, place
 from tallystick.cli import failure
 from tallystick.cli.once import once_each
+from tallystick.cli.streams import silence_stdout, standard_streams, to_stdout
 from tallystick.cli.wording import Command, running
 from tallystick.errors import TallystickError
 from tallystick.printing import visible
@@ -145,6 +146,11 @@ def _parser() -> Any:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; every way out of it is an exit code of ``errors.py`` or ``failure.py``."""
+    with standard_streams():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in given
     words = [*given, os.environ.get("TALLYSTICK_LEDGER", "")]
@@ -154,7 +160,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             warnings.showwarning = failure.note
             with running(_parser(), given):
                 code = _parser().main(given, prog_name="tallystick", standalone_mode=False)
-        sys.stdout.flush()
+        with to_stdout():
+            pass  # flushes what commands printed themselves
         if code == failure.INTERRUPTED:  # how the argument parser reports Ctrl-C
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
@@ -165,15 +172,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as leave:
         return leave.exit_code
     except BrokenPipeError:
-        _silence_stdout()
+        silence_stdout()
         return 0
     except Exception as error:
         if hasattr(error, "format_message"):  # the argument parser's own exceptions
             return failure.from_usage(error, given).report(as_json=as_json, words=words)
         print(visible(place.without_secrets(traceback.format_exc(), words), lines=True), file=sys.stderr)
         return failure.from_bug(error).report(as_json=as_json, words=words)
-
-
-def _silence_stdout() -> None:
-    """The reader of our output left (``| head``): there is nobody to complain to, not even at interpreter exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

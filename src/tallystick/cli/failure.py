@@ -15,6 +15,7 @@ from tallystick.errors import (
     EpsilonWithoutDelta,
     InvalidInput,
     NotAnswered,
+    NotDelivered,
     Problem,
     TallystickError,
 )
@@ -37,6 +38,7 @@ _HEADLINES = {
     7: "Not authorised",
     8: "Idempotency conflict",
     9: "Unavailable",
+    10: "Charged, not delivered",
     130: "Interrupted",
 }
 
@@ -87,7 +89,7 @@ def from_error(error: TallystickError, command: Command = NO_COMMAND) -> Failure
     """A failure that tallystick raised on purpose, with its remedies in the words of the shell."""
     kind, code = type(error).__name__, error.exit_code
     offers = offers_in_shell(error, command)
-    data = {"code": error.code, "remedies": [remedy.to_data() for remedy in error.remedies]}
+    data: dict[str, Any] = {"code": error.code, "remedies": [remedy.to_data() for remedy in error.remedies]}
     if isinstance(error, EpsilonWithoutDelta):
         costs = {"pure": error.pure, "with_delta": error.with_delta, "delta": error.delta}
         lines = (*_lines(error), *offers, NOTHING_CHARGED)
@@ -103,6 +105,9 @@ def from_error(error: TallystickError, command: Command = NO_COMMAND) -> Failure
         amounts = _texts({"asked": error.asked, "left": error.left, "limit": error.limit})
         fits = [f"fits: {offer}" for offer in offers]
         return Failure(kind, code, (*_denial(error, amounts), *fits), {**amounts, "fits": offers, **data})
+    if isinstance(error, NotDelivered):
+        data |= {"argument": error.argument, "found": error.value}
+        data |= {"charge": error.charge, "key": error.key, "receipt": error.receipt}
     # a statement says itself what is wrong with it, and that need not be a promise
     headline = "Refused" if isinstance(error, NotAnswered) else ""
     lines = (*(_lines(error) or (kind,)), *(f"works  {offer}" for offer in offers))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tallystick.cli.streams import to_stdout
 from tallystick.cli.wording import in_shell, offers_in_shell, running_command
 from tallystick.digits import percent_up, up
-from tallystick.errors import BudgetExceeded, ChargedAgain, Remedy, TallystickError
+from tallystick.errors import BudgetExceeded, ChargedAgain, NotDelivered, Remedy, TallystickError
 from tallystick.printing import visible
+from tallystick.publish.outcome import not_delivered
 from tallystick.publish.request import answer, rehearse
 
 if TYPE_CHECKING:
@@ -18,21 +21,47 @@ if TYPE_CHECKING:
 
     from tallystick.ledger.book import Ledger
     from tallystick.publish.export import Files
-    from tallystick.publish.outcome import Outcome
+    from tallystick.publish.outcome import Answer, Outcome
     from tallystick.publish.request import Request
 
 Done = TypeVar("Done")
 Facts = Mapping[str, Any]
 
 
-def perform(
-    request: Request, book: Ledger, files: Files, tell: Callable[[str], None], *, dry_run: bool
-) -> dict[str, Any]:
-    """Run a request and write its files, or with ``dry_run`` say what it would do; return it for --json."""
+@dataclass(frozen=True, slots=True)
+class Performed:
+    """A request that was run, whose files are not written yet."""
+
+    facts: dict[str, Any]
+    """The outcome as --json shows it, with the names of the files."""
+    answer: Answer | None = None
+    """None after a dry run."""
+    files: Files | None = None
+
+    def recorded(self, argument: str) -> NotDelivered | None:
+        """The error to raise if the answer cannot be written; None if nothing was paid for."""
+        return None if self.answer is None else not_delivered(self.answer.outcome, argument)
+
+    def write(self, console: Console | None = None) -> dict[str, str]:
+        """Write the files and return their paths; a table whose file fails is shown on the console."""
+        if self.answer is None or self.files is None:
+            return {}
+        try:
+            return self.files.write(self.answer)
+        except NotDelivered as problem:
+            shown = self.answer.outcome.table
+            if console is not None and shown is not None and problem.argument == "out":
+                with to_stdout(problem):
+                    console.print(table(shown.columns, shown.rows, shown.groups, shown.counts))
+            raise
+
+
+def perform(request: Request, book: Ledger, files: Files, tell: Callable[[str], None], *, dry_run: bool) -> Performed:
+    """Run a request, or with ``dry_run`` say what it would do. Its files are written by ``deliver``."""
     if dry_run:
-        return facts_of(interruptible(lambda: rehearse(request, book)))
+        return Performed(facts_of(interruptible(lambda: rehearse(request, book))))
     made = interruptible(lambda: answer(request, book, progress=tell))
-    return {**facts_of(made.outcome), **files.write(made)}
+    return Performed({**facts_of(made.outcome), **files.paths(made.outcome)}, made, files)
 
 
 def facts_of(outcome: Outcome) -> dict[str, Any]:
@@ -140,7 +169,7 @@ def say_release(console: Console, facts: Facts, *, same: str = "same key, same b
 
 
 def say_done(console: Console, facts: Facts, say_result: Callable[[], None], *, same: str) -> None:
-    """What a job did, for people: its result, then what was paid, then plain paths.
+    """What a job did, for people: its result, then what was paid. ``deliver`` prints the paths of files.
 
     ``same`` is what is the same as before, and why, where the record had the answer.
     """
@@ -163,9 +192,6 @@ def say_done(console: Console, facts: Facts, say_result: Callable[[], None], *, 
         paid = f"charged {facts['price']} to {facts['population']} (charge {facts['charge']}); left {facts['left']}"
         paid += f"; this release alone: {facts['price_epsilon']}" if facts["price_epsilon"] else ""
         console.print(paid, soft_wrap=True, markup=False)
-    for name in ("out", "about", "card"):
-        if name in facts:
-            console.print(facts[name], soft_wrap=True, markup=False)
 
 
 def table_lines(facts: Facts, most: int = 40) -> list[str]:

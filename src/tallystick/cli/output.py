@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick import place as places
+from tallystick.cli.streams import to_stdout
 from tallystick.printing import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from tallystick.cli.outcomes import Performed
 
 VERSION = 1
 
@@ -47,12 +50,25 @@ class Answer:
     say: Callable[[Console], None]
 
 
-def deliver(answer: Answer, *, as_json: bool) -> None:
-    """Print the answer to stdout in the form that was asked for."""
+def deliver(answer: Answer, *, as_json: bool, done: Performed | None = None) -> None:
+    """Print the answer to stdout in the form that was asked for, and write the files of a request that was paid.
+
+    People read what was charged before a file can fail. With --json the one object says what became of the files.
+    """
+    recorded = None if done is None else done.recorded("stdout")
     if as_json:
-        print_json(f"tallystick/{answer.command}", {"asked": answer.asked, "found": answer.found})
-    else:
-        answer.say(console())
+        files = {} if done is None else done.write()
+        with to_stdout(recorded):
+            print_json(f"tallystick/{answer.command}", {"asked": answer.asked, "found": {**answer.found, **files}})
+        return
+    try:
+        with to_stdout(recorded):
+            answer.say(console())
+    finally:
+        paths = {} if done is None else done.write(console())
+    with to_stdout(recorded):
+        for path in paths.values():
+            console().print(path, soft_wrap=True, markup=False)
 
 
 def print_json(schema: str, body: Mapping[str, Any]) -> None:
@@ -86,6 +102,10 @@ def console(*, stderr: bool = False) -> Console:
 
         def render_str(self, text: str, **options: Any) -> Any:
             return super().render_str(in_encoding(visible(text, lines=True), stream.encoding), **options)
+
+        def on_broken_pipe(self) -> None:
+            """Leave it to the caller what a reader that left means: the library would end the process."""
+            raise BrokenPipeError
 
     stream = sys.stderr if stderr else sys.stdout
     return Careful(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else 160)

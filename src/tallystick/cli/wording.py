@@ -157,6 +157,12 @@ def _without_limit(remedy: Remedy, command: Command) -> str | None:
     return None if option is None else f"leave {option} out: account {remedy['account']} keeps its limit"
 
 
+def _written_again(remedy: Remedy, command: Command) -> str:
+    option = command.options.get(remedy["argument"])
+    another = "" if option is None else f" and another {option}"
+    return f"the same command with --key {shlex.quote(remedy['key'])}{another}: it charges nothing"
+
+
 SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
     "lower_price": _lower_price,
     "keep_measures": lambda each, command: kept_measures(each, _price(each, command)),
@@ -196,6 +202,7 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
         f'tallystick dataset clear {command.dataset(each)} --why "..."{command.ledger}'
     ),
     "reuse_key": lambda each, command: f"--key {shlex.quote(each['key'])} gives that answer for nothing",
+    "write_again": _written_again,
     "verify_ledger": lambda each, command: f"tallystick ledger verify{command.ledger}",
     "create_ledger": lambda each, command: f"tallystick ledger init {shlex.quote(each['place'])}",
     "start_again": lambda each, command: (

@@ -9,6 +9,7 @@ import datetime
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -16,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
-from tallystick.errors import InvalidInput, Unavailable
+from tallystick.errors import InvalidInput, TallystickError, Unavailable
 from tallystick.printing import json_text
+from tallystick.publish.outcome import not_delivered
 from tallystick.publish.request import LONGEST
 from tallystick.regular_file import read_bytes
 from tallystick.tables.identity import FILE
@@ -80,14 +82,48 @@ class Files:
         if self.out.absolute() in cards:
             raise InvalidInput("out", str(self.out), "another name than the card's files")
 
+    def paths(self, outcome: Outcome) -> dict[str, str]:
+        """Return the paths of the files that ``write`` writes, by what they hold."""
+        if outcome.paid is None:
+            return {}
+        named = {"out": self.out, "about": self._about(outcome), "card": self.card}
+        return {name: str(path) for name, path in named.items() if path is not None}
+
+    def _about(self, outcome: Outcome) -> Path | None:
+        """Return the file about the columns of a table; JSON has it inside."""
+        if self.out is None or outcome.model is not None or self.out.suffix.lower() == ".json":
+            return None
+        return beside(self.out)
+
     def write(self, answer: Answer) -> dict[str, str]:
-        """Write the files of an answer and return their paths by what they hold."""
-        written: dict[str, str] = {}
-        if self.out is not None:
-            written |= write_result(self.out, answer.outcome)
-        if self.card is not None:
-            written["card"] = str(answer.card().save(self.card)[0])
-        return written
+        """Write the files of an answer and return their paths by what they hold.
+
+        An answer that is not written stays in the ledger: ``NotDelivered`` says under which key. A file that fails
+        does not keep the others from being written.
+        """
+        outcome = answer.outcome
+        failed: list[TallystickError] = []
+        if self.out is not None and outcome.paid is not None:
+            with _failures_to(failed, outcome, "out", self.out):
+                write_result(self.out, outcome)
+        if self.card is not None and outcome.paid is not None:
+            with _failures_to(failed, outcome, "card", self.card):
+                answer.card().save(self.card)
+        if failed:
+            raise failed[0]
+        return self.paths(outcome)
+
+
+@contextmanager
+def _failures_to(failed: list[TallystickError], outcome: Outcome, argument: str, path: Path) -> Iterator[None]:
+    """Add an error to the list that says where the answer is, if writing it fails for any reason."""
+    try:
+        yield
+    except Exception as problem:  # also a mistake of ours: the answer is paid for, and its key must be known
+        error = not_delivered(outcome, argument, str(path), problem)
+        assert error is not None  # only what is paid for is written
+        error.__cause__ = problem
+        failed.append(error)
 
 
 def _check_target(argument: str, path: Path, endings: tuple[str, ...]) -> None:
@@ -158,10 +194,7 @@ def write_result(out: Path, outcome: Outcome) -> dict[str, str]:
 
 def _write_columns(out: Path, table: _Table) -> None:
     writers = {".parquet": table.to_parquet, ".arrow": table.to_arrow_file}
-    try:
-        writers.get(out.suffix.lower(), table.to_csv)(out)
-    except OSError as error:
-        raise _unwritable(out, error) from None
+    writers.get(out.suffix.lower(), table.to_csv)(out)
 
 
 def write_text(path: Path, text: str) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tallystick.errors import NotDelivered
 from tallystick.publish.plain import Plain
 
 if TYPE_CHECKING:
@@ -100,3 +101,32 @@ class Answer:
     made: Any
     card: Callable[[], Card]
     """Make the privacy card."""
+
+
+def not_delivered(
+    outcome: Outcome, argument: str, path: str | None = None, problem: BaseException | None = None
+) -> NotDelivered | None:
+    """Return the error about an outcome that cannot be written; None if nothing was paid for.
+
+    ``argument`` is out, card or stdout. ``path`` names the file, and ``problem`` is the error of its writer.
+    """
+    paid, key = outcome.paid, outcome.key
+    if paid is None or key is None:
+        return None
+    subject = "standard output" if path is None else f"{argument} {path}"
+    why = "" if problem is None else f" ({_reason(problem)})"
+    return NotDelivered(
+        f"{subject} could not be written{why}.",
+        argument=argument,
+        value=path,
+        charge=paid.charge,
+        key=key,
+        receipt=outcome.receipt,
+    )
+
+
+def _reason(problem: BaseException) -> str:
+    """Return the reason that the operating system or the writer of a format gives."""
+    source = problem.__context__ or problem  # a refusal of a file was made from the error of the system
+    text = getattr(source, "strerror", None) or str(source).partition("\n")[0]
+    return text or type(source).__name__

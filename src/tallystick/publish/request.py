@@ -103,7 +103,8 @@ def run(
     """Check, charge, compute, record, and return the outcome; the same key again charges nothing.
 
     ``principal`` pays and keeps its keys apart from those of others; None is the principal of the ledger.
-    ``progress`` is told each stage as it begins.
+    ``progress`` gets the name of each stage as it begins. An error of it becomes the warning ``ProgressFailed`` after
+    the answer is stored; it does not stop the release.
     """
     return answer(request, book, principal, progress=progress).outcome
 

@@ -29,10 +29,11 @@ from tallystick.ledger.pay import Paid, find_answer, paid_before, pay, rehearse,
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.publish.models import Regression, bounded
 from tallystick.publish.outcome import Answer
-from tallystick.publish.work import Progress, Work, default_key
+from tallystick.publish.work import Work, default_key
 from tallystick.tables import run
 from tallystick.tables.expressions import Expression, col, when
 from tallystick.tables.measures import sum as total
+from tallystick.tables.progress import Progress, reported
 from tallystick.tables.sources import request
 from tallystick.tables.steps import EachRow
 
@@ -270,9 +271,9 @@ class RowsWork(Work):
 
     def fit(self, progress: Progress = None) -> FittedModel:
         """Pay, read, fit, store; the same key gives the same model and charges nothing."""
-        if progress is not None:
-            progress("rows")
-        with self.asking():
+        with reported(progress) as tell, self.asking():
+            if tell is not None:
+                tell("rows")
             paid = self._stored()
             if paid is None:
                 with self.opened() as opened:

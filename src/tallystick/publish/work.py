@@ -24,6 +24,7 @@ from tallystick.rounding import as_written
 from tallystick.tables import run
 from tallystick.tables.denial import with_plans
 from tallystick.tables.epsilon_alone import require_stated
+from tallystick.tables.progress import Progress
 from tallystick.tables.reporting.plan import GROUP_SIZES, error_words
 from tallystick.tables.sources import NO_NAMES, Names, identity
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from tallystick.tables.release import Release
     from tallystick.tables.sql.answer import Answered
 
-Progress = Callable[[str], None] | None
 USUAL_SIZE = 1_000
 """Rows in a group for which an error is shown if no size is named."""
 

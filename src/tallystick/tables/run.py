@@ -22,6 +22,7 @@ from tallystick.tables.identity import Recognised, recognise
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import MOST_NUMBERS, UNITS, Binned, Integers, OfTable, Part
 from tallystick.tables.program import HERE, TAKEN, Program, Sorting, compiled, share_of, taken, uploads, views
+from tallystick.tables.progress import Progress, reported
 from tallystick.tables.reader import Reader, open_engine, quiet
 from tallystick.tables.release import Release, answer_of
 from tallystick.tables.schema import UNSUPPORTED, said
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from tallystick.tables.engines.base import Engine, SortingEngine
     from tallystick.tables.table import Plan, Query, Table
 
-Progress = Callable[[str], None] | None
 Forms = Sequence[tuple["Plan", Names]]
 """Other plans of the same question, with the names that a statement gives to their columns."""
 CELLS, TOTALS, REMOVED = "cells", "totals", "caps and bounds"
@@ -224,8 +224,8 @@ def release(
         paid = stored_answer(asked, account, why=why, key=key, delta=delta)
         if paid is None:
             require_stated(plan, account)
-            with asked.opened() as (reader, source):
-                run = PlanRun(asked, reader, source, progress)
+            with reported(progress) as tell, asked.opened() as (reader, source):
+                run = PlanRun(asked, reader, source, tell)
                 paid = pay(run, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:
         raise with_plans(plan, problem, account, dataset) from None

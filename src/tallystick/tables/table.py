@@ -628,7 +628,8 @@ class Plan:
         has an answer to the same question, ``ts.errors.ChargedAgain`` warns before the charge and names its key. Data
         are known by their place, or by the name they are registered under, ``dataset``, wherever they
         are. What can be checked without data is checked before the charge; after that every failure keeps the charge.
-        ``progress`` is told the name of each stage as it begins; names and number of stages are public.
+        ``progress`` gets the name of each stage as it begins; names and number of stages are public. An error of it
+        becomes the warning ``ProgressFailed`` after the answer is stored; it does not stop the release.
         """
         if self.account is None:
             raise Refused(

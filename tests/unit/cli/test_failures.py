@@ -156,7 +156,7 @@ def test_a_reader_that_leaves_early_is_not_an_error(monkeypatch) -> None:
         raise BrokenPipeError
 
     monkeypatch.setattr("tallystick.accounting.expression.read_loss", leave)
-    monkeypatch.setattr(app, "_silence_stdout", lambda: None)
+    monkeypatch.setattr(app, "silence_stdout", lambda: None)
     assert app.run(["epsilon", "gdp(mu=1)", "--delta", "1e-5"]) == 0
 
 

@@ -24,6 +24,7 @@ from tallystick.publish.outcome import Offer, Outcome
 from tallystick.publish.request import Cost, Request, answer, price, rehearse, run
 from tallystick.tables.expressions import col
 from tallystick.tables.keyset import public_table
+from tallystick.tables.progress import ProgressFailed
 
 ADD = (
     "dataset add visits.csv --population patients --unit who --max-groups 2 --max-rows-per-group 3 "
@@ -335,3 +336,51 @@ def test_a_plan_about_another_table_is_refused(book: Any, run: Any, tmp_path: Pa
     other = Question("later", question(book).plan)
     with pytest.raises(Refused, match="another table"):
         price(Request(other), book)
+
+
+class Cancelled(BaseException):
+    """A task that is cancelled, as asyncio does it."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_of_progress_does_not_stop_a_release(book: Any, kind: str) -> None:
+    request, told = requests(book)[kind], []
+
+    def leave(stage: str) -> None:
+        told.append(stage)
+        raise BrokenPipeError("the client left")
+
+    with pytest.warns(ProgressFailed, match="BrokenPipeError"):
+        outcome = run(request, book, progress=leave)
+    assert len(told) == 1, "it is not called again"
+    assert outcome.paid is not None
+    again = run(request, book)
+    assert again.paid is not None
+    assert again.paid.again
+    assert (again.table, again.model) == (outcome.table, outcome.model)
+    assert price(Request(Statement(SQL), Cost(rho=0.01), why="another"), book).refused is None, "the data stay open"
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_an_error_of_progress_in_any_stage_does_not_stop_a_release(book: Any, number: int) -> None:
+    count = iter(range(100))
+
+    def leave(stage: str) -> None:
+        if next(count) == number:
+            raise OSError(stage)
+
+    request = Request(Statement("SELECT MEDIAN(age) AS m FROM visits"), Cost(rho=0.01), why="report")
+    with pytest.warns(ProgressFailed):
+        assert run(request, book, progress=leave).table is not None
+
+
+def test_a_cancellation_in_progress_is_raised_after_the_answer_is_stored(book: Any) -> None:
+    def cancel(stage: str) -> None:
+        raise Cancelled
+
+    request = requests(book)["question"]
+    with pytest.raises(Cancelled):
+        run(request, book, progress=cancel)
+    again = run(request, book)
+    assert again.paid is not None
+    assert again.paid.again

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli import question as ask
-from tallystick.cli.outcomes import perform, say_done
+from tallystick.cli.outcomes import Performed, perform, say_done
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
 from tallystick.digits import nearest
 from tallystick.ledger.book import opened, place_of
@@ -65,12 +65,13 @@ def linear(
     from tallystick.publish.kinds.linear import LinearFit
 
     names, cost = ask.listed(features), Cost(rho, epsilon, delta, pure=pure)
-    with opened(ledger) as book, working("fitting") as tell:
-        limits, conditions = ask.intervals("bounds", bounds), _conditions(dataset, book, where)
-        what = LinearFit(dataset, target, tuple(names), limits, conditions)
-        facts = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
     asked = {"dataset": dataset, "target": target, "features": names, "why": why, "dry_run": dry_run, **cost.words}
-    _deliver("fit.linear", {"ledger": place_of(ledger), **asked}, facts, _line, as_json=as_json)
+    with opened(ledger) as book:
+        with working("fitting") as tell:
+            limits, conditions = ask.intervals("bounds", bounds), _conditions(dataset, book, where)
+            what = LinearFit(dataset, target, tuple(names), limits, conditions)
+            done = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
+        _deliver("fit.linear", {"ledger": place_of(ledger), **asked}, done, _line, as_json=as_json)
 
 
 @app.command()
@@ -101,16 +102,17 @@ def logistic(
     from tallystick.publish.kinds.logistic import LogisticFit
 
     names, cost = ask.listed(features), Cost(epsilon=epsilon, delta=delta, pure=pure)
-    with opened(ledger) as book, working("fitting") as tell:
-        table = _table(dataset, book)
-        datasets.check_column("target", target, table)
-        typed = [ask.typed("labels", label, table.schema.type_of(target)) for label in ask.listed(labels)]
-        limits, conditions = ask.intervals("bounds", bounds), _conditions(dataset, book, where)
-        what = LogisticFit(dataset, target, tuple(names), limits, conditions, tuple(typed), solver)
-        facts = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
-    question = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
-    about = {"ledger": place_of(ledger), **question, "delta": delta, "pure": pure, "why": why, "dry_run": dry_run}
-    _deliver("fit.logistic", about, facts, _scores, as_json=as_json)
+    with opened(ledger) as book:
+        with working("fitting") as tell:
+            table = _table(dataset, book)
+            datasets.check_column("target", target, table)
+            typed = [ask.typed("labels", label, table.schema.type_of(target)) for label in ask.listed(labels)]
+            limits, conditions = ask.intervals("bounds", bounds), _conditions(dataset, book, where)
+            what = LogisticFit(dataset, target, tuple(names), limits, conditions, tuple(typed), solver)
+            done = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
+        question = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
+        about = {"ledger": place_of(ledger), **question, "delta": delta, "pure": pure, "why": why, "dry_run": dry_run}
+        _deliver("fit.logistic", about, done, _scores, as_json=as_json)
 
 
 def _table(dataset: str, book: Ledger) -> Table:
@@ -125,7 +127,7 @@ def _conditions(dataset: str, book: Ledger, where: list[str] | None) -> tuple[An
 
 def _fit(
     request: Request, book: Ledger, out: Path | None, card: Path | None, tell: Callable[[str], None], *, dry_run: bool
-) -> dict[str, Any]:
+) -> Performed:
     """Run the request of a fit; a model is written as JSON."""
     from tallystick.publish.export import MODELS, Files
 
@@ -135,8 +137,10 @@ def _fit(
 
 
 def _deliver(
-    name: str, about: dict[str, Any], facts: dict[str, Any], lines: Callable[[Any], list[str]], *, as_json: bool
+    name: str, about: dict[str, Any], done: Performed, lines: Callable[[Any], list[str]], *, as_json: bool
 ) -> None:
+    facts = done.facts
+
     def say(console: Console) -> None:
         def say_model() -> None:
             for line in lines(facts["model"]):
@@ -144,7 +148,7 @@ def _deliver(
 
         say_done(console, facts, say_model, same="same key, same model")
 
-    deliver(Answer(name, about, facts, say), as_json=as_json)
+    deliver(Answer(name, about, facts, say), as_json=as_json, done=done)
 
 
 def _line(model: dict[str, Any]) -> list[str]:

@@ -111,11 +111,13 @@ def run(
     files = export.Files(out, card)
     files.check(plan)
     request = Request(Question(dataset, saved, source=source), key=key, why=why)
-    with opened(ledger) as book, working("publishing") as tell:
-        files.check_in(book, source)
-        facts = perform(request, book, files, tell, dry_run=dry_run)
     about = {"ledger": place_of(ledger), "plan": str(plan), "why": why, "dry_run": dry_run}
-    deliver(Answer("publish.run", about, facts, lambda console: say_release(console, facts)), as_json=as_json)
+    with opened(ledger) as book:
+        with working("publishing") as tell:
+            files.check_in(book, source)
+            done = perform(request, book, files, tell, dry_run=dry_run)
+        answered = Answer("publish.run", about, done.facts, lambda console: say_release(console, done.facts))
+        deliver(answered, as_json=as_json, done=done)
 
 
 app.command()(rehearse)

@@ -51,15 +51,17 @@ def query(
     question = ask.TableOptions(measures, by, keys, private_keys, where, budget | caps, derive, join)
     files = Files(out, card)
     files.check(keys)
-    with opened(ledger) as book, working("asking") as tell:
-        registered = datasets.find(dataset, book)
-        (plan,) = question.plans(registered.opened(datasets.payer(registered, book, account)))
-        files.check_in(book, source)
-        what = Question.of(dataset, plan, account=account, source=source, is_new=True)
-        facts = perform(Request(what, key=key, why=why), book, files, tell, dry_run=dry_run)
-        facts["sql"] = statement_of(plan.query, dataset)
     about = {"ledger": place_of(ledger), "dataset": dataset, "why": why, "dry_run": dry_run, **question.to_data()}
-    deliver(Answer("query", about, facts, lambda console: _say(console, facts)), as_json=as_json)
+    with opened(ledger) as book:
+        with working("asking") as tell:
+            registered = datasets.find(dataset, book)
+            (plan,) = question.plans(registered.opened(datasets.payer(registered, book, account)))
+            files.check_in(book, source)
+            what = Question.of(dataset, plan, account=account, source=source, is_new=True)
+            in_sql = statement_of(plan.query, dataset)
+            done = perform(Request(what, key=key, why=why), book, files, tell, dry_run=dry_run)
+        facts = {**done.facts, "sql": in_sql}
+        deliver(Answer("query", about, facts, lambda console: _say(console, facts)), as_json=as_json, done=done)
 
 
 def _say(console: Console, facts: dict[str, Any]) -> None:

@@ -49,17 +49,20 @@ def sql(
     files = Files(out, card)
     files.check(*named.values())
     cost = Cost(rho, epsilon, delta, error, pure)
-    with opened(ledger) as book, working("asking") as tell:
-        files.check_in(book)
-        request = Request(Statement(text, public_tables(named, book)), cost, key, why)
-        if explain:
-            facts = _explained(price(request, book).to_data())
-        else:
-            facts = {"explain": False, **perform(request, book, files, tell, dry_run=dry_run)}
-    if not dry_run and "plan" in facts:  # the statement itself says EXPLAIN
-        facts = _explained(facts["plan"])
     asked = {"ledger": place_of(ledger), "statement": text, "why": why, "dry_run": dry_run, **cost.words}
-    deliver(Answer("sql", asked, facts, lambda console: _say(console, facts)), as_json=as_json)
+    done = None
+    with opened(ledger) as book:
+        with working("asking") as tell:
+            files.check_in(book)
+            request = Request(Statement(text, public_tables(named, book)), cost, key, why)
+            if explain:
+                facts = _explained(price(request, book).to_data())
+            else:
+                done = perform(request, book, files, tell, dry_run=dry_run)
+                facts = {"explain": False, **done.facts}
+        if not dry_run and "plan" in facts:  # the statement itself says EXPLAIN
+            facts = _explained(facts["plan"])
+        deliver(Answer("sql", asked, facts, lambda console: _say(console, facts)), as_json=as_json, done=done)
 
 
 def _text(statement: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli import question as ask
-from tallystick.cli.outcomes import facts_of, interruptible, say_done
+from tallystick.cli.outcomes import Performed, facts_of, interruptible, say_done
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
 from tallystick.digits import typed
 from tallystick.errors import Refused
@@ -65,13 +65,15 @@ def suggest(
     request = Request(Caps(name, tuple(columns), limits, within, beyond), cost, key, why)
     with opened(ledger) as book, working("suggesting") as tell:
         if dry_run:
-            facts = facts_of(rehearse(request, book))
+            done = Performed(facts_of(rehearse(request, book)))
         else:
             made = interruptible(lambda: answer(request, book, progress=tell))
             applied = apply and register(made.made, name, book, anyway=anyway)
-            facts = {**facts_of(made.outcome), "applied": applied}
+            done = Performed({**facts_of(made.outcome), "applied": applied}, made)
+    facts = done.facts
     about = {"ledger": place_of(ledger), "name": name, "why": why, "by": columns, "ranges": limits, **cost.words}
-    deliver(Answer("dataset.suggest", about, facts, lambda console: _say(console, name, facts)), as_json=as_json)
+    answered = Answer("dataset.suggest", about, facts, lambda console: _say(console, name, facts))
+    deliver(answered, as_json=as_json, done=done)
     if apply and not dry_run and not facts["applied"]:  # what was paid for is shown, and then it is refused
         print(visible(f"not applied: {facts['says_nothing']}"), file=sys.stderr)
         raise typer.Exit(Refused.exit_code)

@@ -10,8 +10,9 @@ from tallystick.publish.datasets import check_column, find
 from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer
 from tallystick.publish.suggest import BEYOND, WITHIN, lines, suggest_caps
-from tallystick.publish.work import Progress, Work, plan_key
+from tallystick.publish.work import Work, plan_key
 from tallystick.tables.denial import for_suggestion
+from tallystick.tables.progress import Progress
 
 if TYPE_CHECKING:
     from tallystick.errors import BudgetExceeded

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from tallystick.publish.fits import Fit, check_cost
 from tallystick.publish.models import LinearModel, linear_regression
 from tallystick.publish.outcome import Answer
-from tallystick.publish.work import Progress, Work, plan_key
+from tallystick.publish.work import Work, plan_key
 from tallystick.tables.denial import for_model
+from tallystick.tables.progress import Progress
 
 if TYPE_CHECKING:
     from tallystick.errors import BudgetExceeded

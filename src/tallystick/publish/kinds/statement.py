@@ -12,8 +12,9 @@ from tallystick.publish.catalogue import catalogue
 from tallystick.publish.datasets import find
 from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer, Outcome, Payment
-from tallystick.publish.work import Progress, Work, released_table
+from tallystick.publish.work import Work, released_table
 from tallystick.tables.keyset import PublicTable
+from tallystick.tables.progress import Progress
 from tallystick.tables.sql import answer as answers
 from tallystick.tables.sql.statement import planned
 

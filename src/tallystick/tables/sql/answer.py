@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import (
     BudgetExceeded,
@@ -44,6 +44,9 @@ from tallystick.wording import in_sql
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.tables.plan import Plan
+
+AUTOMATIC: Final = "sql-"
+"""Beginning of the automatic keys of statements."""
 
 
 @dataclass(frozen=True)
@@ -297,12 +300,16 @@ class AskedAs:
 
 
 def asked_as(statement: Statement, key: str | None) -> AskedAs:
-    """Return the statement under the key that it or its caller names, or in one form under an automatic key."""
+    """Return the statement under the key that it or its caller names, or in one form under an automatic key.
+
+    The automatic key of the statement may be named too: it returns the stored answer.
+    """
     named = statement.options.given.get("key", key)
-    form = form_of(statement) if named is None else None
-    if form is None:
+    form = form_of(statement) if named is None or str(named).startswith(AUTOMATIC) else None
+    own = None if form is None else key_of(statement, form)
+    if form is None or named not in (None, own):
         return AskedAs(statement.plan, named, None, names_of(statement, None))
-    return AskedAs(form.plan, key_of(statement, form), form, names_of(statement, form))
+    return AskedAs(form.plan, own, form, names_of(statement, form))
 
 
 def other_forms(statement: Statement, asked: AskedAs) -> Forms:
@@ -394,4 +401,4 @@ def key_of(statement: Statement, form: OneForm) -> str:
     uses = {
         (each.dataset or identity(each.table.source, each.table.name), each.version) for each in statement.released.uses
     }
-    return f"sql-{digest(f'{form.plan.hash} {sorted(uses, key=str)}')[:32]}"
+    return f"{AUTOMATIC}{digest(f'{form.plan.hash} {sorted(uses, key=str)}')[:32]}"

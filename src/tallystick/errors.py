@@ -254,8 +254,11 @@ class EpsilonWithoutDelta(InvalidInput):
 
     def _problem(self, epsilon: float) -> Iterator[str]:
         """The two meanings, and the costs that no remedy names because the account cannot pay them."""
-        meanings = "can mean two things, and this account is charged differently for each"
-        yield f"epsilon {typed(epsilon)} without a delta {meanings}"
+        if self.with_delta is None:
+            yield f"epsilon {typed(epsilon)} is pure epsilon here, and this account does not count in epsilon"
+        else:
+            meanings = "can mean two things, and this account is charged differently for each"
+            yield f"epsilon {typed(epsilon)} without a delta {meanings}"
         payable = [remedy.kind for remedy in self.remedies]
         if "mean_pure" not in payable:
             yield f"Pure epsilon {typed(epsilon)} costs {self.pure}, more than what is left."

@@ -83,6 +83,12 @@ def delta_text(remedy: Remedy, argument: str) -> str:
     return f"Epsilon {epsilon} at delta {delta} costs {remedy['cost']}: add {argument}."
 
 
+def _delta_argument(remedy: Remedy) -> str:
+    """The argument delta, of the estimator where the remedy names one."""
+    argument, estimator = argument_text("delta", remedy["delta"]), remedy.get("estimator")
+    return argument if estimator is None else f"it to the estimator, {estimator}(..., {argument})"
+
+
 def set_arguments(remedy: Remedy) -> dict[str, Any]:
     """The arguments that a remedy of kind ``set_argument`` sets, with their values."""
     return {remedy["argument"]: remedy["value"], **remedy.get("more", {})}
@@ -124,7 +130,7 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "raise_limit": _raised,
     "set_argument": lambda each: ", ".join(argument_text(*one) for one in set_arguments(each).items()),
     "mean_pure": lambda each: pure_text(each, "pure=True"),
-    "give_delta": lambda each: delta_text(each, argument_text("delta", each["delta"])),
+    "give_delta": lambda each: delta_text(each, _delta_argument(each)),
     "round_up": lambda each: f"round it up, to {each['value']}: one step too many is on the safe side",
     "list_keys": lambda each: "public keys, keys=[...], which need no delta",
     "find_keys": lambda each: f"keys=ts.private_keys(delta={number_text(each['delta'])}), which finds them in the data",

@@ -52,7 +52,14 @@ class Performed:
             shown = self.answer.outcome.table
             if console is not None and shown is not None and problem.argument == "out":
                 with to_stdout(problem):
-                    console.print(table(shown.columns, shown.rows, shown.groups, shown.counts))
+                    shown_facts = {
+                        "columns": shown.columns,
+                        "rows": shown.rows,
+                        "groups": shown.groups,
+                        "counts": shown.counts,
+                    }
+                    for line in table_lines(shown_facts):
+                        console.print(line, soft_wrap=True, markup=False, highlight=False)
             raise
 
 

@@ -316,6 +316,10 @@ class Tuned(Estimator):
         for model in self._models():
             model._check(data)
 
+    @property
+    def _stated_epsilon(self) -> float:
+        return self.score_epsilon
+
     def _target_kind(self) -> None:
         """Every candidate says it."""
 

@@ -24,9 +24,18 @@ def counts_epsilon(account: Account) -> bool:
 
 
 def two_costs(
-    account: Account, epsilon: float, delta: float, pure: Amount, price_at: Callable[[float], Amount]
+    account: Account,
+    epsilon: float,
+    delta: float,
+    pure: Amount,
+    price_at: Callable[[float], Amount],
+    *,
+    estimator: str | None = None,
 ) -> EpsilonWithoutDelta:
-    """The refusal with the cost of pure epsilon, and of epsilon at ``delta`` where that can be priced."""
+    """The refusal with the cost of pure epsilon, and of epsilon at ``delta`` where that can be priced.
+
+    ``estimator`` names the class whose constructor takes the delta, if the refused call does not.
+    """
     try:
         other = price_at(delta)
     except TallystickError:  # this account cannot pay for it with a delta
@@ -36,7 +45,8 @@ def two_costs(
         share = percent_up(Fraction(pure.a0, account.remaining.a0))
         remedies.append(Remedy("mean_pure", epsilon=epsilon, cost=_cost(pure), share=f"{share} of what is left"))
     if other is not None and can_pay(account, other):
-        remedies.append(Remedy("give_delta", epsilon=epsilon, delta=delta, cost=_cost(other)))
+        takes = {} if estimator is None else {"estimator": estimator}
+        remedies.append(Remedy("give_delta", epsilon=epsilon, delta=delta, cost=_cost(other), **takes))
     return EpsilonWithoutDelta(epsilon, pure=pure, delta=delta, with_delta=other, remedies=remedies)
 
 

@@ -274,7 +274,7 @@ def _exact(asked: Iterable[Query], budget: Mapping[str, Any]) -> Found:
         numbers = {noise.part: Noisy(exact.numbers[noise.part], noise.law, noise.part.scale) for noise in laws}
         groups = exact.keys or (list(query.keys.rows) if isinstance(query.keys, PublicTable) else [()])
         for name, measure in query.measures:
-            shown, exact_values = measure.read(numbers, CONFIDENCE), measure.read(numbers, NO_CONFIDENCE)
+            shown, exact_values = measure.published(numbers, CONFIDENCE), measure.read(numbers, NO_CONFIDENCE)
             for field, *read in zip(measure.fields(name), shown, exact_values, strict=True):
                 found[field] = _by_group(groups, *read)
     return found

@@ -536,7 +536,7 @@ def _enforced(facts: Facts) -> str:
     return (
         f"A {accounting['filter']} enforces the limit ({accounting['theorem']}). "
         "It also holds when later queries depend on earlier answers. "
-        f"This {'model' if facts['released']['groups']['kind'] == 'model' else 'table'} alone has epsilon "
+        f"This {'model' if facts['released']['groups']['kind'] == 'model' else 'table'} alone is charged as epsilon "
         f"{_bound(facts['promise']['table_epsilon'])} at the same delta."
     )
 

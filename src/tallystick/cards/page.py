@@ -536,7 +536,7 @@ def _enforced(facts: Facts, product: str) -> str:
     return (
         f"A {accounting['filter']} enforces the limit ({accounting['theorem']}). "
         "It also holds when later queries depend on earlier answers. "
-        f"This {product} alone has epsilon "
+        f"This {product} alone is charged as epsilon "
         f"{_bound(facts['promise']['table_epsilon'])} at the same delta."
     )
 

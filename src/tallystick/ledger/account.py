@@ -46,6 +46,13 @@ class Event:
     amount: Amount
 
     @property
+    def loss(self) -> PrivacyLoss | None:
+        """The stored loss of the release; None if there is none that can be read."""
+        from tallystick.ledger.release_epsilon import stored_loss  # start-up: it loads the accountant
+
+        return stored_loss(self.plan)
+
+    @property
     def paid(self) -> bool:
         """Whether it counts against the limit: everything but REFUNDED does."""
         return self.state != "REFUNDED"
@@ -137,6 +144,15 @@ class Account:
     def in_epsilon(self, amount: Amount) -> str:
         """An amount of this account as epsilon at ``quoted_delta``; empty if it is an epsilon already, or nothing."""
         return amount.as_epsilon_at(self.quoted_delta(float(amount.delta)))
+
+    def release_epsilon(self, price: Amount, loss: PrivacyLoss | None) -> str:
+        """Return the epsilon of one release at ``quoted_delta``; empty if its price is an epsilon.
+
+        It is read from the loss of the release. A charge without a stored loss has that of its price.
+        """
+        from tallystick.ledger.release_epsilon import release_epsilon  # start-up: it loads the accountant
+
+        return release_epsilon(loss, price, self.quoted_delta(float(price.delta)))
 
     def so_far(self, *, delta: float) -> SpendingStatement:
         """A valid (epsilon, delta) statement about what has been spent until now, at the milestone reached."""

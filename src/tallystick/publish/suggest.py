@@ -302,8 +302,10 @@ def _bound(release: Release, i: int, column: str, declared: tuple[float, float],
 
 
 def _quantile(release: Release, name: str) -> tuple[float, float, float]:
-    value, lower, upper = (float(release.data[f"{name}{tail}"][0]) for tail in ("", "_lower", "_upper"))
-    return value, lower, upper
+    """Return the quantile as drawn, even if the noise hides it, and its interval."""
+    value = release.drawn()[name][0]
+    lower, upper = (release.data[f"{name}{end}"][0] for end in ("_lower", "_upper"))
+    return float(value), float(lower), float(upper)
 
 
 def friendly(low: float, high: float, declared: tuple[float, float]) -> tuple[float, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,15 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallystick.accounting.adjacency import Protects
 from tallystick.cards import card
-from tallystick.digits import typed, up
-from tallystick.errors import BudgetExceeded, DataChanged, NotComputable, Refused, Remedy
+from tallystick.errors import BudgetExceeded, DataChanged, Refused, Remedy
 from tallystick.ledger.chain import digest
 from tallystick.ledger.pay import charged_delta
 from tallystick.publish.datasets import told_of_moves
 from tallystick.publish.outcome import Answer, Offer, Outcome, Payment, Released
-from tallystick.rounding import as_written
 from tallystick.tables import run
 from tallystick.tables.denial import with_plans
 from tallystick.tables.epsilon_alone import require_stated
@@ -134,7 +130,7 @@ class Work:
         return identity(table.source, table.name)
 
     def _alone(self, price: Amount) -> str:
-        return epsilon_alone(self.privacy, price, self.account.quoted_delta(float(price.delta)))
+        return self.account.release_epsilon(price, self.privacy)
 
     def _problem(self, check: Callable[[], None]) -> dict[str, Any] | None:
         """Return the denial or refusal that a check raises, as data."""
@@ -264,28 +260,3 @@ def released_table(made: Release | Answered) -> Released:
         about=made.about_csv(),
         document={**document, "rows": []},
     )
-
-
-def epsilon_alone(loss: PrivacyLoss, price: Amount, delta: float) -> str:
-    """Return a release by itself as epsilon; empty if the price is an epsilon.
-
-    The release's own loss may promise more than the price it is charged at. ``delta`` is that at which the account's
-    epsilon is shown.
-
-    >>> from tallystick.accounting.losses import pure_dp, zcdp
-    >>> from tallystick.ledger import Amount, Filter
-    >>> epsilon_alone(pure_dp(epsilon=0.1), Amount(Filter("zcdp"), 5_000_000_000), 1e-6)
-    'epsilon 0.1'
-    >>> epsilon_alone(zcdp(rho=0.005), Amount(Filter("zcdp"), 5_000_000_000), 1e-6)
-    'epsilon 0.43 at delta 1e-6'
-    """
-    if price.filter.kind == "approx" or price.a0 <= 0:
-        return ""
-    charged = price.filter.guarantee(price.a0, price.a1, Protects()).epsilon(delta=delta)
-    try:
-        pure, own = loss.epsilon(delta=0.0), loss.epsilon(delta=delta)
-    except NotComputable:
-        pure, own = math.inf, charged
-    if pure < math.inf:
-        return f"epsilon {up(as_written('epsilon', pure))}"
-    return f"epsilon {up(min(own, charged))} at delta {typed(delta)}"

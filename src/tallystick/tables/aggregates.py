@@ -64,6 +64,8 @@ class Measure(ABC):
     """Whether the size of the group must be assumed to predict the error."""
     moved_by_clamping: ClassVar[bool] = False
     """Whether a single value far beyond the bounds would move it; quantiles and bins stay where they are."""
+    stays_in_bounds: ClassVar[bool] = False
+    """True if the value lies in the bounds of its column, so that an interval can be most of them."""
     counts: ClassVar[bool] = False
     """True if its columns are numbers of rows or people. A reader sees their intervals cut at 0."""
     by_rows: ClassVar[bool] = True
@@ -96,6 +98,10 @@ class Measure(ABC):
     @abstractmethod
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         """Its column or columns."""
+
+    def published(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
+        """Its column or columns as a table has them. NaN is "no value": the noise hides it."""
+        return self.read(numbers, confidence)
 
     @abstractmethod
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
@@ -290,6 +296,7 @@ class Mean(ColumnMeasure):
 
     kind: ClassVar[str] = "mean"
     moved_by_clamping: ClassVar[bool] = True
+    stays_in_bounds: ClassVar[bool] = True
 
     def parts(self) -> tuple[Part, ...]:
         return (self.total, self.present)
@@ -368,6 +375,7 @@ class Quantile(ColumnMeasure):
     """A quantile from a noisy tree; several quantiles of one column share the tree."""
 
     kind: ClassVar[str] = "quantile"
+    stays_in_bounds: ClassVar[bool] = True
     p: float = 0.5
     bins: int | None = None
 
@@ -399,6 +407,10 @@ class Quantile(ColumnMeasure):
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         noisy = numbers[self.tree]
         return (self._within(self._leaves(noisy.table), self._margin(noisy, confidence)),)
+
+    def published(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
+        (estimate,) = self.read(numbers, confidence)
+        return (estimate.unless_hidden(*self.limits),)
 
     def _leaves(self, nodes: Floats) -> Floats:
         cut = self.tree.bins
@@ -481,3 +493,12 @@ class Histogram(Measure):
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         return cell.count(numbers[self.parts()[0]])
+
+
+def public_bounds(measures: Mapping[str, Measure | None]) -> dict[str, tuple[float, float]]:
+    """Return the bounds of the columns whose value lies in them, by the name of the column."""
+    found = {}
+    for name, measure in measures.items():
+        if isinstance(measure, ColumnMeasure) and measure.stays_in_bounds:
+            found[name] = measure.limits
+    return found

@@ -17,7 +17,7 @@ from tallystick.digits import up
 from tallystick.drawing import bars
 from tallystick.errors import LedgerIntegrity
 from tallystick.printing import escaped, html_text, json_text, visible
-from tallystick.tables.aggregates import Mean
+from tallystick.tables.aggregates import public_bounds
 from tallystick.tables.answers import answers_of
 from tallystick.tables.consistent import Consistent, consistent
 from tallystick.tables.estimates import Estimate, Noisy
@@ -28,7 +28,7 @@ from tallystick.tables.reporting.columns import described, measured
 from tallystick.tables.reporting.limits import limit_lines
 from tallystick.tables.reporting.line import CELLS, Line
 from tallystick.tables.reporting.report import Report
-from tallystick.tables.reporting.words import interval_meaning, noisy_means
+from tallystick.tables.reporting.words import interval_meaning, too_noisy_to_use
 
 if TYPE_CHECKING:
     from tallystick.inference.released import Answer
@@ -98,7 +98,7 @@ class Release(Columns):
         """Every measure's column or columns, with intervals at any confidence."""
         numbers, estimates = self.numbers, dict[str, Estimate]()
         for name, measure in self.plan.query.measures:
-            estimates |= dict(zip(measure.fields(name), measure.read(numbers, confidence), strict=True))
+            estimates |= dict(zip(measure.fields(name), measure.published(numbers, confidence), strict=True))
         return estimates
 
     def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Line, ...]:
@@ -149,9 +149,12 @@ class Release(Columns):
         return columns
 
     def drawn(self) -> dict[str, list[Any]]:
-        """Values of each measure, also where ``data`` has none because the released count does not exclude 0."""
-        found = self.estimates(confidence=NO_CONFIDENCE)
-        return {name: _plain(estimate.value) for name, estimate in found.items()}
+        """Values of each measure, also where ``data`` has none because the noise hides them."""
+        numbers, values = self.numbers, dict[str, list[Any]]()
+        for name, measure in self.plan.query.measures:
+            for field, estimate in zip(measure.fields(name), measure.read(numbers, NO_CONFIDENCE), strict=True):
+                values[field] = _plain(estimate.value)
+        return values
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -181,7 +184,7 @@ class Release(Columns):
 
     def about_csv(self) -> str:
         """What the intervals are about and what the caps left out, as CSV text: ``table.about.csv`` beside a table."""
-        return csv_text(CELLS, Report(self.plan).about(self.removed()))
+        return csv_text(CELLS, Report(self.plan).about(self.removed(), self.noisy))
 
     def to_data(self) -> dict[str, Any]:
         """Rows, plan hash and receipt as JSON data."""
@@ -223,9 +226,8 @@ class Release(Columns):
 
     @property
     def noisy(self) -> str:
-        """Which means are too noisy to use, in a sentence to print beside the table; empty if none is."""
-        means = {name: each.limits for name, each in self.plan.query.fields.items() if isinstance(each, Mean)}
-        return noisy_means(self.data, means, self.groups)
+        """Which means and quantiles are too noisy to use, in a sentence to print beside the table; empty if none."""
+        return too_noisy_to_use(self.data, public_bounds(self.plan.query.fields), self.groups)
 
     @property
     def wide(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,8 +60,24 @@ def test_one_release_has_one_epsilon_on_every_screen(shell):
     [(alone, _)] = SHOWN.findall(released)
     [(listed, _)] = SHOWN.findall(shell("charge", "list"))
     used = SHOWN.findall(shell("account", "show", "clinic"))[-1][0]
-    assert listed == used
-    assert float(alone) <= float(listed)  # its own loss may be less than what it is charged
+    assert listed == alone
+    assert float(alone) <= float(used)  # its own loss may be less than what it is charged
+
+
+def test_a_release_in_epsilon_is_listed_with_the_epsilon_that_was_asked(shell):
+    words = ["query", "visits", "--measures", "count_units", "--epsilon", "0.1", "--pure", "--why", "x"]
+    assert "; this release alone: epsilon 0.1\n" in shell(*words)
+    assert "(epsilon 0.1)" in shell("charge", "list")
+
+
+def test_a_charge_without_a_loss_is_converted_from_its_cost_and_says_so(tmp_path):
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+        account.pay(ts.zcdp(rho=0.005), why="x")
+        [event] = account.history()
+        assert account.release_epsilon(event.amount, event.loss) == "epsilon 0.43 at delta 1e-06"
+        unread = account.release_epsilon(event.amount, replace(event, plan="").loss)
+        assert unread == "epsilon 0.43 at delta 1e-06, converted from its cost"
 
 
 @pytest.mark.parametrize(

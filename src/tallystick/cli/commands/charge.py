@@ -40,7 +40,7 @@ def list_(
 
         def say(out: Console) -> None:
             for name, event in events:
-                shown = by_name[name].in_epsilon(event.amount)
+                shown = by_name[name].release_epsilon(event.amount, event.loss)
                 price = f"{event.amount} ({shown})" if shown else f"{event.amount}"
                 out.print(
                     f"{event.charge:>6}  {moment(event.at)}  {event.state:<9}  {name}  {price}  {event.why}",

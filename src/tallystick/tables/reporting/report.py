@@ -47,13 +47,17 @@ class Report:
         """Return what the caps and bounds left out, in a sentence; empty if it was not asked."""
         return words.left_out(list(limits), self.who)
 
-    def about(self, limits: Iterable[Line]) -> list[list[Any]]:
-        """Return all of it as the rows of a table with the columns ``line.CELLS``."""
+    def about(self, limits: Iterable[Line], noisy: str = "") -> list[list[Any]]:
+        """Return all of it as the rows of a table with the columns ``line.CELLS``.
+
+        ``noisy`` says which values are too noisy to use.
+        """
         told = {}
         if self.intervals:
             told["every _lower and _upper"] = words.interval_meaning(self.plan.threshold)
         told |= {self._name(name): did for name, did in measured(self.plan.query, self.who).items()}
         told |= dict.fromkeys(self.computed, words.COMPUTED)
+        told |= {words.NOISY_VALUES: noisy} if noisy else {}
         columns = [Line(name, did=did) for name, did in told.items()]
         return [line.to_cells() for line in (*columns, *limits)]
 

@@ -26,17 +26,21 @@ COUNTED: Final = "rows that count"
 COMPUTED: Final = "computed from released numbers, without an interval of its own"
 
 
+NOISY_VALUES: Final = "values too noisy to use"
+"""Name of the row of ``table.about.csv`` that says which values those are."""
 NAMED: Final = 3
 """Groups that a sentence names."""
 
 
-def noisy_means(
+def too_noisy_to_use(
     data: Mapping[str, Sequence[Any]], limits: Mapping[str, tuple[float, float]], groups: Sequence[str]
 ) -> str:
-    """Return which means are too noisy to use, in a sentence: by released numbers and public bounds alone.
+    """Return which means and quantiles are too noisy to use: by released numbers and public bounds alone.
+
+    A cell without a value is not named, because the table shows that the noise hides it.
 
     >>> data = {"ward": ["a", "b"], "age": [2, 3], "age_lower": [0, 2.9], "age_upper": [5, 3.1]}
-    >>> noisy_means(data, {"age": (0.0, 5.0)}, ["ward"])
+    >>> too_noisy_to_use(data, {"age": (0.0, 5.0)}, ["ward"])
     'Too noisy to use: age of a (the interval covers more than half of the bounds 0 to 5).'
     """
     told = []
@@ -54,7 +58,8 @@ def _of_groups(data: Mapping[str, Sequence[Any]], places: Sequence[int], groups:
     if not groups:
         return ""
     named = [" and ".join(escaped(str(data[group][i])) for group in groups) for i in places[:NAMED]]
-    more = f", and {len(places) - NAMED:,} more groups" if len(places) > NAMED else ""
+    others = len(places) - NAMED
+    more = f", and {others:,} more group{'s' * (others > 1)}" if others > 0 else ""
     return f" of {', '.join(named)}{more}"
 
 

@@ -22,7 +22,7 @@ from tallystick.errors import (
 )
 from tallystick.ledger.chain import digest
 from tallystick.printing import html_text, json_text, visible
-from tallystick.tables.aggregates import Mean
+from tallystick.tables.aggregates import public_bounds
 from tallystick.tables.denial import with_plans
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.keyset import PublicTable, public_table
@@ -32,7 +32,7 @@ from tallystick.tables.reporting.limits import limit_lines
 from tallystick.tables.reporting.line import CELLS, Line
 from tallystick.tables.reporting.plan import error_words
 from tallystick.tables.reporting.report import Report
-from tallystick.tables.reporting.words import noisy_means
+from tallystick.tables.reporting.words import too_noisy_to_use
 from tallystick.tables.run import Forms, answered_before, asked_before, release
 from tallystick.tables.sources import JOINED, Names, identity, public_file
 from tallystick.tables.sql.catalogue import Catalogue, Known
@@ -99,12 +99,11 @@ class Answered(Columns):
 
     @property
     def _noisy(self) -> str:
-        """Which means are too noisy to use, of those that are shown as they are."""
+        """Which means and quantiles are too noisy to use, of those that are shown as they are."""
         fields = self.statement.released.query.fields
         shown = {name: fields.get(column) for name, column in self.statement.released.plain.items()}
-        means = {name: each.limits for name, each in shown.items() if isinstance(each, Mean)}
-        kept = {name: ends for name, ends in means.items() if f"{name}_lower" in self.data}
-        return noisy_means(self.data, kept, self.groups)
+        kept = {name: ends for name, ends in public_bounds(shown).items() if f"{name}_lower" in self.data}
+        return too_noisy_to_use(self.data, kept, self.groups)
 
     def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Line, ...]:
         """What the caps and bounds left out, as ``Release.removed`` says it, under the statement's own names."""
@@ -115,7 +114,7 @@ class Answered(Columns):
 
     def about_csv(self) -> str:
         """What the columns and intervals are about and what the caps left out, as CSV text."""
-        return csv_text(CELLS, self._report.about(self.removed()))
+        return csv_text(CELLS, self._report.about(self.removed(), self._noisy))
 
     @property
     def called(self) -> dict[str, str]:

@@ -11,7 +11,7 @@ from tallystick.cards.card import Card, card_of, uncertified
 from tallystick.cards.contents import Subject
 from tallystick.cards.fits import FORMAT as FIT
 from tallystick.cards.fits import FitPlan
-from tallystick.cards.versions import Compared, compare, compare_table, other_version, same
+from tallystick.cards.versions import Compared, compare, compare_table, lines_of, other_version, same
 from tallystick.errors import InvalidInput, TallystickError
 from tallystick.ledger.filters import Amount
 from tallystick.ledger.journal import request_digest
@@ -172,13 +172,13 @@ _OTHER_TABLE = "the ledger's answer is another one: it was changed"
 
 
 def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: str) -> str:
-    """Whether the stored answer is this table, whatever ends its lines."""
+    """Return the problem with a table, if it is not the stored answer. Its lines may end with LF or with CRLF."""
     if _is_fit(facts):
         return "the card is that of a fit, which has no table"
     from tallystick.tables.release import Release
 
     released = Release(_planned(facts, account), answer).to_csv()
-    return "" if released.splitlines() == table.splitlines() else _OTHER_TABLE
+    return "" if lines_of(released) == lines_of(table) else _OTHER_TABLE
 
 
 def _planned(facts: Mapping[str, Any], account: Account) -> Plan:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import csv
-import io
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -195,14 +194,35 @@ def same(fresh: Any, stated: Any) -> bool:
     return bool(fresh == stated)
 
 
+def lines_of(table: str) -> list[str]:
+    r"""Lines of a CSV text. LF and CRLF end a line, and no other character does.
+
+    >>> lines_of("n,low\r\n7,6\n") == lines_of("n,low\n7,6")
+    True
+    >>> lines_of("n,low\u20287,6")
+    ['n,low\u20287,6']
+    """
+    return table.replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
+def _cells(table: str) -> list[list[str]]:
+    """Cells of a CSV text; none if it cannot be read or holds a CR without LF, at which readers differ."""
+    lines = lines_of(table)
+    if any("\r" in line for line in lines):
+        return []
+    try:
+        return list(csv.reader(lines))
+    except csv.Error:
+        return []
+
+
 def compare_table(release: Release, table: str) -> Compared:
     """Compare a CSV table of another version with the stored answer: groups and values, not the intervals."""
     found = Compared()
     drawn = {**release.data, **release.drawn()}
-    fresh, filled, stated = (
-        list(csv.reader(io.StringIO(text, newline="")))
-        for text in (release.to_csv(), csv_text(release.columns, zip(*drawn.values(), strict=True)), table)
-    )
+    fresh = _cells(release.to_csv())
+    filled = _cells(csv_text(release.columns, zip(*drawn.values(), strict=True)))
+    stated = _cells(table)
     if [len(row) for row in fresh] != [len(row) for row in stated] or fresh[0] != stated[0]:
         found.wrong.add("table")
         return found

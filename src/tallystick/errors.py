@@ -37,7 +37,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self, TypeVar
 
-from tallystick.printing import given
+from tallystick.digits import typed
 from tallystick.remedies import Remedy as Remedy
 from tallystick.wording import INTERFACES, in_python, offered
 
@@ -254,13 +254,16 @@ class EpsilonWithoutDelta(InvalidInput):
 
     def _problem(self, epsilon: float) -> Iterator[str]:
         """The two meanings, and the costs that no remedy names because the account cannot pay them."""
-        meanings = "can mean two things, and this account is charged differently for each"
-        yield f"epsilon {given(epsilon)} without a delta {meanings}"
+        if self.with_delta is None:
+            yield f"epsilon {typed(epsilon)} is pure epsilon here, and this account does not count in epsilon"
+        else:
+            meanings = "can mean two things, and this account is charged differently for each"
+            yield f"epsilon {typed(epsilon)} without a delta {meanings}"
         payable = [remedy.kind for remedy in self.remedies]
         if "mean_pure" not in payable:
-            yield f"Pure epsilon {given(epsilon)} costs {self.pure}, more than what is left."
+            yield f"Pure epsilon {typed(epsilon)} costs {self.pure}, more than what is left."
         if "give_delta" not in payable and self.with_delta is not None:
-            at = f"Epsilon {given(epsilon)} at delta {given(self.delta)}"
+            at = f"Epsilon {typed(epsilon)} at delta {typed(self.delta)}"
             yield f"{at} costs {self.with_delta}, more than what is left."
 
     def text(self, words: Callable[[Remedy], str | None]) -> str:

@@ -25,7 +25,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         # An argument that is missing or has another value.
         "set_argument": ("argument", "value"),  # also: more, arguments that it needs beside it
         "mean_pure": ("epsilon", "cost", "share"),
-        "give_delta": ("epsilon", "delta", "cost"),
+        "give_delta": ("epsilon", "delta", "cost"),  # also: estimator, whose constructor takes the delta
         "round_up": ("value",),
         # What is public about a table.
         "list_keys": (),
@@ -52,6 +52,8 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "start_again": ("place",),
         "accept_head": (),
         "accept_first_use": (),
+        "accept_older": (),
+        "import_older": (),
     }
 )
 """Every kind of remedy with the facts that it always has."""

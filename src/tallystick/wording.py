@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from tallystick.printing import given
+from tallystick.digits import plural, typed, up
 from tallystick.remedies import Remedy
 
 Words = Callable[[Remedy], str | None]
@@ -28,7 +28,7 @@ def argument_text(argument: str, value: Any) -> str:
 def number_text(value: Any) -> str:
     """A number as short as it can be; another value as Python writes it."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return given(value) if is_number else repr(value)
+    return typed(value) if is_number else repr(value)
 
 
 def offered(words: Words, remedies: Iterable[Remedy]) -> list[str]:
@@ -41,7 +41,7 @@ def larger_error(remedy: Remedy) -> str:
     """The error at a lower price beside that at the price which was denied, in parentheses.
 
     >>> larger_error(Remedy("lower_price", argument="rho", value=0.04, measure="n", errors=[[None, 9.0, 3.0]]))
-    ' (n +-9 instead of +-3 at 95%)'
+    ' (n ±9 instead of ±3 at 95%)'
     """
     measure, errors = remedy.get("measure"), remedy.get("errors")
     if not errors:
@@ -54,7 +54,7 @@ def larger_error(remedy: Remedy) -> str:
 
 
 def _instead(larger: float, error: float) -> str:
-    return f"+-{larger:.4g} instead of +-{error:.4g}"
+    return f"±{up(larger)} instead of ±{up(error)}"
 
 
 def kept_measures(remedy: Remedy, price: str) -> str:
@@ -68,30 +68,25 @@ def noise_text(remedy: Remedy) -> str:
     """One release with more noise, and its error."""
     adjacency = remedy["adjacency"]
     near = "" if adjacency == "add_remove" else f", adjacency='{adjacency}'"
-    noise = f"{remedy['mechanism']}({remedy['parameter']}={remedy['value']:.4g}{near})"
-    return f"{noise}, 95% error +-{remedy['error']:.3g} {plural(remedy['unit'])} at sensitivity 1"
-
-
-def plural(unit: str) -> str:
-    """The unit's name for several of them.
-
-    >>> plural("person"), plural("patient"), plural("aircraft"), plural("company")
-    ('people', 'patients', 'aircraft', 'companies')
-    """
-    odd = {"person": "people", "child": "children", "aircraft": "aircraft"}
-    usual = f"{unit[:-1]}ies" if unit.endswith("y") and unit[-2:-1] not in "aeiou" else f"{unit}s"
-    return odd.get(unit, unit if unit.endswith("s") else usual)
+    noise = f"{remedy['mechanism']}({remedy['parameter']}={typed(remedy['value'])}{near})"
+    return f"{noise}, 95% error ±{up(remedy['error'])} {plural(remedy['unit'])} at sensitivity 1"
 
 
 def pure_text(remedy: Remedy, argument: str) -> str:
     """The cost of pure epsilon, and how to say that it is meant."""
-    return f"Pure epsilon {given(remedy['epsilon'])} costs {remedy['cost']} ({remedy['share']}): add {argument}."
+    return f"Pure epsilon {typed(remedy['epsilon'])} costs {remedy['cost']} ({remedy['share']}): add {argument}."
 
 
 def delta_text(remedy: Remedy, argument: str) -> str:
     """The cost of epsilon at a delta, and how to say that it is meant."""
-    epsilon, delta = given(remedy["epsilon"]), given(remedy["delta"])
+    epsilon, delta = typed(remedy["epsilon"]), typed(remedy["delta"])
     return f"Epsilon {epsilon} at delta {delta} costs {remedy['cost']}: add {argument}."
+
+
+def _delta_argument(remedy: Remedy) -> str:
+    """The argument delta, of the estimator where the remedy names one."""
+    argument, estimator = argument_text("delta", remedy["delta"]), remedy.get("estimator")
+    return argument if estimator is None else f"it to the estimator, {estimator}(..., {argument})"
 
 
 def set_arguments(remedy: Remedy) -> dict[str, Any]:
@@ -135,7 +130,7 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "raise_limit": _raised,
     "set_argument": lambda each: ", ".join(argument_text(*one) for one in set_arguments(each).items()),
     "mean_pure": lambda each: pure_text(each, "pure=True"),
-    "give_delta": lambda each: delta_text(each, argument_text("delta", each["delta"])),
+    "give_delta": lambda each: delta_text(each, _delta_argument(each)),
     "round_up": lambda each: f"round it up, to {each['value']}: one step too many is on the safe side",
     "list_keys": lambda each: "public keys, keys=[...], which need no delta",
     "find_keys": lambda each: f"keys=ts.private_keys(delta={number_text(each['delta'])}), which finds them in the data",
@@ -165,6 +160,13 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
         "or a card of the ledger shows"
     ),
     "accept_first_use": lambda each: 'ts.Ledger(place, first_use="the reason"), if no head is known',
+    "accept_older": lambda each: (
+        'ts.Ledger(place, older="the reason"), if the newest copy is lost; the charges in between must be charged again'
+    ),
+    "import_older": lambda each: (
+        'import_ledger(lines, place, older="the reason"), if no newer export exists; the charges in between must be '
+        "charged again"
+    ),
 }
 """Python's words for every kind of remedy."""
 

@@ -971,6 +971,52 @@ def test_a_ledger_of_another_host_is_accepted_by_a_command_that_can_be_pasted(wo
     world.succeed(*words)
 
 
+def after_a_loss() -> None:
+    """Restore an older copy of a ledger; the newest one is lost."""
+    an_account("zcdp(rho=0.5)").close()
+    shutil.copy("tallystick.db", "backup.db")
+    with ts.Ledger("tallystick.db") as book:
+        Path("export.jsonl").write_text("".join(f"{line}\n" for line in book.export()))
+        book.open("study").reserve(ts.gaussian(sigma=5), why="x")
+    for path in Path().glob("tallystick.db*"):
+        path.unlink()
+
+
+@case("accept_older", "python")
+def an_older_copy(world: World) -> None:
+    after_a_loss()
+    shutil.copy("backup.db", "tallystick.db")
+    provoked("accept_older", lambda: ts.Ledger("tallystick.db"), LedgerIntegrity)
+    ts.Ledger("tallystick.db", older="the reason").close()
+    ts.Ledger("tallystick.db").close()
+
+
+@case("accept_older", "shell")
+def an_older_copy_by_a_command_that_can_be_pasted(world: World) -> None:
+    after_a_loss()
+    shutil.copy("backup.db", "tallystick.db")
+    world.succeed(*typed(world.offer("--older", "ledger", "show")))
+    world.succeed("ledger", "show")
+
+
+@case("import_older", "python")
+def an_older_export(world: World) -> None:
+    from tallystick.ledger import import_ledger
+
+    after_a_loss()
+    lines = Path("export.jsonl").read_text().splitlines()
+    provoked("import_older", lambda: import_ledger(lines, "tallystick.db"), LedgerIntegrity)
+    import_ledger(lines, "tallystick.db", older="the reason").close()
+    ts.Ledger("tallystick.db").close()
+
+
+@case("import_older", "shell")
+def an_older_export_by_a_command_that_can_be_pasted(world: World) -> None:
+    after_a_loss()
+    world.succeed(*typed(world.offer("--older", "ledger", "import", "export.jsonl", "--ledger", "new one.db")))
+    world.succeed("ledger", "show", "--ledger", "new one.db")
+
+
 ELSEWHERE = {("accept_head", "shell"), ("accept_first_use", "shell")}
 """Tried by the test above."""
 NOT_OFFERED = {("pass_frame", "shell"), ("move_source", "python"), ("add_dataset", "python")}

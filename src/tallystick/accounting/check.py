@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tallystick.accounting.adjacency import read_adjacency, read_unit
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput, Remedy
 from tallystick.numerics.law import Array
 
@@ -91,7 +92,7 @@ def between(name: str, value: Any, low: float, high: float) -> float:
     """
     if type(value) is float and low <= value <= high:
         return value
-    allowed = f"a number from {low:g} to {high:g}"
+    allowed = f"a number from {typed(low)} to {typed(high)}"
     number = finite(name, value, allowed)
     if not low <= number <= high:
         raise InvalidInput(name, value, allowed)
@@ -102,7 +103,7 @@ def strict_rate(value: Any) -> float:
     """A sampling rate strictly between 0 and 1, and large enough to divide by."""
     number = probability("rate", value)
     if not SMALLEST_RATE <= number < 1.0:
-        raise InvalidInput("rate", value, f"a number from {SMALLEST_RATE:g} to below 1")
+        raise InvalidInput("rate", value, f"a number from {typed(SMALLEST_RATE)} to below 1")
     return number
 
 

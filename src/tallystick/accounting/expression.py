@@ -21,8 +21,9 @@ from typing import Any
 
 from tallystick.accounting import losses as losses  # defines the words
 from tallystick.accounting.loss import CONSTRUCTORS, PrivacyLoss
+from tallystick.digits import up
 from tallystick.errors import ExpressionError
-from tallystick.printing import one_of, up
+from tallystick.printing import one_of
 
 METHODS = ("sampled", "subset", "for_groups", "as_replace", "allocated")
 LONGEST_TEXT = 200_000

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick import __version__
-from tallystick.tables.output import csv_text, shown_value
+from tallystick.tables.output import csv_text
 from tallystick.tables.release import NO_CONFIDENCE
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ Path = tuple[str, ...]
 """Names on the way to one fact of a card, without the places in lists."""
 
 _SOFTWARE = re.compile(r"tallystick \d[\w.+-]{0,40}", re.ASCII)
+_THREE_DIGITS: Final = 0.01
+"""Largest relative difference of two roundings, to the same side, of one number to three digits or more."""
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII)
 
 INTERVALS: Final = {
@@ -125,12 +127,23 @@ def _with_drawn_values(fresh: Mapping[str, Any], release: Release) -> dict[str, 
         for place, value in enumerate(chart["value"]):
             if value is None:
                 chart["value"][place] = values[place]
-                chart["shown"][place] = shown_value(values[place])
+            chart["shown"][place] = _shown_earlier(chart["value"][place])
     shares = {each.what: each.share for each in release.removed(confidence=NO_CONFIDENCE)}
     for line in filled["left_out"]:
         if line.get("share", 0) is None:
             line["share"] = shares[line["what"]]
     return filled
+
+
+def _shown_earlier(value: Any) -> str:
+    """A released value as the chart of version 0.1 labels it: whole, or with at least five digits."""
+    if value is None:
+        return ""
+    if not isinstance(value, float):
+        return f"{value:,}"
+    if 10_000 <= abs(value) < 1e15:
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if 1000 <= abs(value) < 10_000 else f"{value:.5g}"
 
 
 def _is_interval_end(stated: Any) -> bool:
@@ -139,13 +152,14 @@ def _is_interval_end(stated: Any) -> bool:
 
 
 def _is_reworded(path: Path, fresh: Any, stated: Any) -> bool:
-    """True if two texts differ in their words alone: the numbers in them are the same, in the same order."""
+    """True if two texts differ in their words alone: the same numbers in the same order, maybe rounded otherwise."""
     if any(path[: len(name)] == name for name in EXACT):
         return False
     one, two = _text(fresh), _text(stated)
     if one is None or two is None or bool(one) != bool(two):
         return False
-    return same(_numbers(one), _numbers(two))
+    numbers, others = _numbers(one), _numbers(two)
+    return len(numbers) == len(others) and all(map(_are_roundings, numbers, others))
 
 
 def _text(value: Any) -> str | None:
@@ -158,6 +172,16 @@ def _text(value: Any) -> str | None:
 
 def _numbers(text: str) -> list[float]:
     return [float(found.replace(",", "")) for found in _NUMBER.findall(text)]
+
+
+def _are_roundings(one: float, other: float) -> bool:
+    """True if two numbers may be roundings of one to three digits or more; whole numbers must be equal.
+
+    Sentences repeat numbers that are facts of their own on the card, and those are compared exactly.
+    """
+    if one == int(one) and other == int(other):
+        return one == other
+    return math.isclose(one, other, rel_tol=_THREE_DIGITS)
 
 
 def same(fresh: Any, stated: Any) -> bool:

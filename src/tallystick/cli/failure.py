@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tallystick.cli.output import in_encoding
 from tallystick.cli.wording import Command, in_shell, offers_in_shell, running_command
 from tallystick.errors import (
     BudgetExceeded,
@@ -62,7 +63,8 @@ class Failure:
             f"{self.headline or _HEADLINES[self.exit_code]} (exit {self.exit_code})",
             *(f"  {line}" for line in lines),
         ]
-        print("\n".join(visible(line) for line in text), file=sys.stderr)
+        said = "\n".join(visible(line) for line in text)
+        print(in_encoding(said, sys.stderr.encoding), file=sys.stderr)
         if as_json:
             from tallystick.cli.output import print_json
 
@@ -135,7 +137,7 @@ def note(message: Warning | str, *_: object, **__: object) -> None:
     if isinstance(message, Problem):
         command = running_command()
         text = message.text(lambda remedy: in_shell(remedy, command))
-    print(f"note: {visible(text)}", file=sys.stderr)
+    print(in_encoding(f"note: {visible(text)}", sys.stderr.encoding), file=sys.stderr)
 
 
 _PARSED = (

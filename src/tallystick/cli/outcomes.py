@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tallystick.cli.streams import to_stdout
 from tallystick.cli.wording import in_shell, offers_in_shell, running_command
+from tallystick.digits import percent_up, up
 from tallystick.errors import BudgetExceeded, ChargedAgain, NotDelivered, Remedy, TallystickError
-from tallystick.printing import cell, escaped, percent_up, plain_up, visible
+from tallystick.printing import visible
 from tallystick.publish.outcome import not_delivered
 from tallystick.publish.request import answer, rehearse
 
@@ -51,7 +52,14 @@ class Performed:
             shown = self.answer.outcome.table
             if console is not None and shown is not None and problem.argument == "out":
                 with to_stdout(problem):
-                    console.print(table(shown.columns, shown.rows, shown.groups, shown.counts))
+                    shown_facts = {
+                        "columns": shown.columns,
+                        "rows": shown.rows,
+                        "groups": shown.groups,
+                        "counts": shown.counts,
+                    }
+                    for line in table_lines(shown_facts):
+                        console.print(line, soft_wrap=True, markup=False, highlight=False)
             raise
 
 
@@ -136,7 +144,7 @@ def suggestion_lines(facts: Sequence[Facts]) -> list[str]:
     lines = [_row(("", "price", "of what is left", *names), widths)]
     for word, each in zip(("cheaper", "as asked", "more exact"), facts, strict=True):
         share = _share_of_left(each) if each["fits"] else "does not fit"
-        errors = (f"+-{plain_up(each['error'][name])}" for name in names)
+        errors = (f"±{up(each['error'][name])}" for name in names)
         lines.append(_row((word, each["price"], share, *errors), widths).rstrip())
     sized = ", ".join(facts[0]["error_by_size"])
     assumed = f", of {sized} for a group of {facts[0]['group_size']:,} rows (--group-size)" if sized else ""
@@ -159,7 +167,8 @@ def say_release(console: Console, facts: Facts, *, same: str = "same key, same b
 
     def say_table() -> None:
         if "out" not in facts:
-            console.print(table(facts["columns"], facts["rows"], facts["groups"], facts["counts"]))
+            for line in table_lines(facts):
+                console.print(line, soft_wrap=True, markup=False)
         for line in facts["notes"]:
             console.print(line, soft_wrap=True, markup=False)
 
@@ -192,50 +201,12 @@ def say_done(console: Console, facts: Facts, say_result: Callable[[], None], *, 
         console.print(paid, soft_wrap=True, markup=False)
 
 
-def table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[Any]],
-    groups: Sequence[str] = (),
-    counts: Sequence[str] = (),
-    *,
-    most: int = 40,
-) -> Any:
-    """A table of the release with value and interval in one cell; ``groups`` are names, though they may be numbers.
+def table_lines(facts: Facts, most: int = 40) -> list[str]:
+    """Return the lines of a released table for people, the first ``most`` groups."""
+    from tallystick.tables.layout import layout, lines
 
-    Intervals of ``counts`` are cut at 0.
-    """
-    from rich.table import Table
-
-    from tallystick.tables.estimates import cut_at_zero
-
-    shown = [name for name in columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in columns)]
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for name in shown:
-        grid.add_column(name, justify="right" if f"{name}_lower" in columns else "left")
-    index = {name: i for i, name in enumerate(columns)}
-    for row in rows[:most]:
-        cells = []
-        for name in shown:
-            own = row[index[name]]
-            value = _cell(str(own) if name in groups and own is not None else own)
-            if f"{name}_lower" in index:
-                ends = row[index[f"{name}_lower"]], row[index[f"{name}_upper"]]
-                if name in counts and None not in (own, *ends):
-                    ends = cut_at_zero(own, *ends)
-                low, high = map(_cell, ends)
-                value = f"{value}  [{low}, {high}]"
-            cells.append(value.replace("[", r"\["))
-        grid.add_row(*cells)
-    if len(rows) > most:
-        grid.add_row(f"... and {len(rows) - most} more")
-    return grid
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return cell(value)
-    if isinstance(value, int):
-        return f"{value:,}"
-    return escaped(str(value))
+    rows = facts["rows"]
+    columns = list(zip(*rows[:most], strict=True)) or [()] * len(facts["columns"])
+    data = dict(zip(facts["columns"], columns, strict=True))
+    more = len(rows) - most
+    return [*lines(layout(data, facts["groups"], facts["counts"])), *([f"... {more:,} more"] if more > 0 else [])]

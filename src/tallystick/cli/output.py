@@ -35,6 +35,7 @@ Place = Annotated[
     str | None,
     typer.Option("--ledger", metavar="PATH|URL", help="The ledger (default $TALLYSTICK_LEDGER, then ./tallystick.db)."),
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result and nothing else.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")]
 Why = Annotated[str, typer.Option("--why", help="The reason; it is kept in the record.")]
 
@@ -100,7 +101,7 @@ def console(*, stderr: bool = False) -> Console:
         """All text, that of table cells too, becomes output here: what a terminal would obey is shown instead."""
 
         def render_str(self, text: str, **options: Any) -> Any:
-            return super().render_str(visible(text, lines=True), **options)
+            return super().render_str(in_encoding(visible(text, lines=True), stream.encoding), **options)
 
         def on_broken_pipe(self) -> None:
             """Leave it to the caller what a reader that left means: the library would end the process."""
@@ -108,6 +109,19 @@ def console(*, stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     return Careful(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else 160)
+
+
+def in_encoding(text: str, encoding: str | None) -> str:
+    """Return the text with ``+-`` for ``±`` if the output cannot carry that sign.
+
+    >>> in_encoding("count ±20", "ascii"), in_encoding("count ±20", "utf-8")
+    ('count +-20', 'count ±20')
+    """
+    try:
+        "±".encode(encoding or "utf-8")
+    except UnicodeEncodeError:
+        return text.replace("±", "+-")
+    return text
 
 
 @contextmanager

@@ -216,6 +216,13 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
     "accept_first_use": lambda each, command: (
         "if no head is known, the owner of the ledger runs: " + _accepted(command, '--first-use --why "..."')
     ),
+    "accept_older": lambda each, command: (
+        "if the newest copy is lost, the owner of the ledger runs: " + _accepted(command, '--older --why "..."')
+    ),
+    "import_older": lambda each, command: (
+        "if no newer export exists, the owner of the ledger runs: tallystick ledger import "
+        f'{shlex.quote(str(command.values.get("file", "FILE")))} --older --why "..."{command.ledger}'
+    ),
 }
 """The shell's words for every kind of remedy."""
 INTERFACES: Final[Mapping[str, Mapping[str, Callable[..., str | None]]]] = {**wording.INTERFACES, "shell": SHELL}

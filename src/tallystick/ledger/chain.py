@@ -362,6 +362,17 @@ class AnchorFile:
             finally:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
 
+    def replace(self, anchor: Anchor) -> None:
+        """Set the anchor to a position that may be lower: the owner has accepted that newer entries are lost."""
+        with self._mutex:
+            descriptor = self._open()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            try:
+                os.pwrite(descriptor, b"%020d %s\n" % (anchor.seq, anchor.head.encode()), 0)
+            finally:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            self._seen = anchor
+
     def _open(self) -> int:
         if self._descriptor is None or self._process != os.getpid():
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from tallystick.digits import percent_up, up
 from tallystick.errors import EpsilonWithoutDelta, Remedy, TallystickError
 from tallystick.ledger.denial import can_pay
-from tallystick.printing import percent_up, up
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -24,22 +24,32 @@ def counts_epsilon(account: Account) -> bool:
 
 
 def two_costs(
-    account: Account, epsilon: float, delta: float, pure: Amount, price_at: Callable[[float], Amount]
+    account: Account,
+    epsilon: float,
+    delta: float,
+    pure: Amount,
+    price_at: Callable[[float], Amount],
+    *,
+    estimator: str | None = None,
 ) -> EpsilonWithoutDelta:
-    """The refusal with the cost of pure epsilon, and of epsilon at ``delta`` where that can be priced."""
+    """The refusal with the cost of pure epsilon, and of epsilon at ``delta`` where that can be priced.
+
+    ``estimator`` names the class whose constructor takes the delta, if the refused call does not.
+    """
     try:
         other = price_at(delta)
     except TallystickError:  # this account cannot pay for it with a delta
         other = None
     remedies = []
     if can_pay(account, pure):
-        share = percent_up(Fraction(pure.a0, account.remaining.a0), 3)
+        share = percent_up(Fraction(pure.a0, account.remaining.a0))
         remedies.append(Remedy("mean_pure", epsilon=epsilon, cost=_cost(pure), share=f"{share} of what is left"))
     if other is not None and can_pay(account, other):
-        remedies.append(Remedy("give_delta", epsilon=epsilon, delta=delta, cost=_cost(other)))
+        takes = {} if estimator is None else {"estimator": estimator}
+        remedies.append(Remedy("give_delta", epsilon=epsilon, delta=delta, cost=_cost(other), **takes))
     return EpsilonWithoutDelta(epsilon, pure=pure, delta=delta, with_delta=other, remedies=remedies)
 
 
 def _cost(amount: Amount) -> str:
     """The amount in three digits, rounded up."""
-    return f"{amount.filter.rule.symbol} {up(amount.first, 3)}"
+    return f"{amount.filter.rule.symbol} {up(amount.first)}"

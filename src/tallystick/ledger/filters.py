@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
+from tallystick.digits import amount_down, amount_up, typed, up
 from tallystick.errors import InvalidInput
-from tallystick.printing import amount, given, up
 from tallystick.rounding import UNITS_0 as UNITS_0
 from tallystick.rounding import UNITS_1 as UNITS_1
 from tallystick.rounding import Number as Number
@@ -194,7 +194,7 @@ class Amount:
     """An amount in one currency, held as the two integers of the record.
 
     >>> str(Amount(Filter("zcdp"), 12_500_000_000, 10**12))
-    'rho 0.0125, delta 1e-06'
+    'rho 0.0125, delta 1e-6'
     """
 
     filter: Filter
@@ -233,8 +233,9 @@ class Amount:
     def text(self, *, upward: bool = True) -> str:
         """The amount for people. What is spent or promised is rounded up, what is left down."""
         order = f" at order {self.filter.order}" if self.filter.order else ""
-        text = f"{self.filter.rule.symbol} {amount(self.first, upward=upward)}{order}"
-        return f"{text}, delta {amount(self.delta, upward=upward)}" if self.a1 else text
+        shown = amount_up if upward else amount_down
+        text = f"{self.filter.rule.symbol} {shown(self.first)}{order}"
+        return f"{text}, delta {shown(self.delta)}" if self.a1 else text
 
     def as_epsilon_at(self, delta: float) -> str:
         """The amount as epsilon at a delta above its own; empty if it is an epsilon already, or nothing.
@@ -249,7 +250,7 @@ class Amount:
         from tallystick.accounting.adjacency import Protects
 
         loss = self.filter.guarantee(self.a0, self.a1, Protects())
-        return f"epsilon {up(loss.epsilon(delta=delta), 3)} at delta {given(delta)}"
+        return f"epsilon {up(loss.epsilon(delta=delta))} at delta {typed(delta)}"
 
     def to_dict(self) -> dict[str, object]:
         """The amount as plain data; the integers are the record, the floats are for reading."""

@@ -53,6 +53,10 @@ _OURS: Final = "n.nspname = %s AND c.relname = ANY(%s)"
 _RELATIONS: Final = "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
 OBJECTS: Final = (
     f"""
+    SELECT p.proname || ' ' || p.prosrc FROM pg_catalog.pg_trigger t JOIN {_RELATIONS} ON c.oid = t.tgrelid
+         JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid WHERE NOT t.tgisinternal AND {_OURS}
+    """,
+    f"""
     SELECT concat_ws(' ', t.tgname, c.relname, t.tgenabled, pg_catalog.pg_get_triggerdef(t.oid))
     FROM pg_catalog.pg_trigger t JOIN {_RELATIONS} ON c.oid = t.tgrelid WHERE NOT t.tgisinternal AND {_OURS}
     """,
@@ -72,12 +76,9 @@ OBJECTS: Final = (
          JOIN {_RELATIONS} ON c.oid = x.indrelid WHERE {_OURS}
     """,
 )
-"""Columns, constraints, indexes and triggers of the ledger's tables. Other tables may be in the same schema."""
-FUNCTIONS: Final = (
-    "SELECT p.proname || ' ' || p.prosrc FROM pg_catalog.pg_proc p "
-    "JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace "
-    "WHERE n.nspname = %s AND pg_catalog.starts_with(p.proname::pg_catalog.text, 'tallystick_')"
-)
+"""Columns, constraints, indexes and triggers of the ledger's tables, and the functions that the triggers call. Other
+tables and functions may be in the same schema.
+"""
 LEDGER_TABLES: Final = ["migration", "entry", "account", "dataset", "charge", "line", "answer", "quarantine", "failure"]
 _DIALECT: Final = {name: sql.replace("?", "%s") for name, sql in STATEMENTS.items()}
 
@@ -374,7 +375,7 @@ def _objects(connection: psycopg.Connection[Row], schema: str) -> set[str]:
     ledger's schema could match better than the server's, and would be called with the rights of this role.
     """
     connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
-    rows = connection.execute(FUNCTIONS.encode(), (schema,)).fetchall()
+    rows: list[Row] = []
     for query in OBJECTS:
         rows += connection.execute(query.encode(), (schema, LEDGER_TABLES)).fetchall()
     return {" ".join(str(row[0]).split()) for row in rows}

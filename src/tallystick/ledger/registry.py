@@ -103,6 +103,8 @@ def register(
     ledger, population = account.ledger, account.path[-1][0]
     checked("dataset", name)
     checked("note", note, PLAN_LENGTH, empty=True)
+    if source is not None and source.encode(errors="replace").decode() != source:  # no error may quote the text
+        raise InvalidInput("source", "a text that is not UTF-8", "a text of Unicode characters")
     source_digest = None if source is None else digest(source)
     listed = sorted(set(marks))  # names of files may hold any character; they are stored as JSON
     least = _least(account, least_price)

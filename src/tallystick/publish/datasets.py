@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger.book import opened, opened_if_there
 from tallystick.ledger.registry import NOTE_FORMAT
@@ -206,7 +207,7 @@ def _said(dataset: Dataset) -> dict[str, Any]:
     said: dict[str, Any] = {"source": table["source"]["place"], "table": table["name"]}
     said |= {cap: table[cap] for cap in ("max_groups", "max_rows") if table[cap] is not None}
     said |= {f"type of {column}": kind for column, kind in table["columns"]}
-    said |= {f"bounds of {column}": f"{low:g} to {high:g}" for column, low, high in table["bounds"]}
+    said |= {f"bounds of {column}": f"{typed(low)} to {typed(high)}" for column, low, high in table["bounds"]}
     said |= dict(dataset.asking) | dict(dataset.about)
     if dataset.least_price is not None:
         said["least_price"] = str(dataset.least_price)

@@ -19,8 +19,9 @@ import numpy as np
 from sqlglot import exp
 
 from tallystick.accounting import check
+from tallystick.digits import nearest, typed
 from tallystick.errors import InvalidInput, Refused
-from tallystick.printing import given, nearest, visible
+from tallystick.printing import visible
 from tallystick.tables import run
 from tallystick.tables.aggregates import ColumnMeasure, Measure, Quantile
 from tallystick.tables.estimates import Estimate, Noisy
@@ -107,15 +108,11 @@ class Rehearsal:
             said += ["", f"{visible(column):<20}" + "".join(f"{word:>12}" for word in CAUSES)]
             said += [f"  {'groups':>6}{'rows':>6}"]
             for line in self.of(column):
-                cells = (_plain(v) for v in (line.noise, line.caps, line.clamping, line.together))
+                cells = (nearest(v) for v in (line.noise, line.caps, line.clamping, line.together))
                 mark = "  least" if line == self.best(column) else ""
                 caps = f"  {line.max_groups:>6}{line.max_rows_per_group:>6}      "
                 said.append(caps + "".join(f"{cell:>12}" for cell in cells) + mark)
         return "\n".join(said)
-
-
-def _plain(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1_000 else nearest(value, 3)
 
 
 def rehearse(
@@ -162,7 +159,7 @@ def rehearse(
                 lines.append(_line(name, (groups, each), under[name], clamped[name], truth[name]))
     order = list(query.fields)
     lines.sort(key=lambda line: order.index(line.column))
-    priced = ", ".join(f"{w} {given(plan.budget[w])}" for w in ("rho", "epsilon", "delta") if w in plan.budget)
+    priced = ", ".join(f"{w} {typed(plan.budget[w])}" for w in ("rho", "epsilon", "delta") if w in plan.budget)
     return Rehearsal(tuple(lines), len(there), priced)
 
 

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tallystick.accounting import check
+from tallystick.digits import interval, nearest, percent, percent_up, typed, with_interval
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
-from tallystick.printing import percent, percent_up, visible
+from tallystick.printing import visible
 from tallystick.publish.datasets import find, register
 from tallystick.tables.answers import TreeQuantile
 from tallystick.tables.denial import for_suggestion
@@ -121,8 +122,8 @@ class Suggestion:
         share, times = SAYS_NOTHING
         return (
             f"{', '.join(names)}: for all that the noise tells, {percent(share)} or more may be beyond, or a range "
-            f"{times:g} times as narrow would do, or values reach {times:g} times as far, so this says next to "
-            f"nothing. What helps: {WAYS_OUT}"
+            f"{typed(times)} times as narrow would do, or values reach {typed(times)} times as far, so this says "
+            f"next to nothing. What helps: {WAYS_OUT}"
         )
 
     def applied(self, table: Table, *, anyway: bool = False) -> Table:
@@ -142,10 +143,10 @@ class Suggestion:
         receipt = self.release.receipt
         paid = "" if receipt is None else f" (charge {receipt.charge})"
         said = [f"{cap.name} {cap.value}" for cap in self.caps]
-        said += [f"{visible(b.column)} {b.lower:g} to {b.upper:g}" for b in self.bounds]
+        said += [f"{visible(b.column)} {typed(b.lower)} to {typed(b.upper)}" for b in self.bounds]
         return (
-            f"from private quantiles{paid}: {', '.join(said)}; about {100 * self.within:g} % of the units keep to each "
-            f"cap, and {100 * self.beyond:g} % of one value of each unit are beyond each bound"
+            f"from private quantiles{paid}: {', '.join(said)}; about {percent(self.within)} of the units keep to each "
+            f"cap, and {percent(self.beyond)} of one value of each unit are beyond each bound"
         )
 
     def to_data(self) -> dict[str, Any]:
@@ -329,15 +330,17 @@ def lines(found: Suggestion) -> list[str]:
     """A suggestion for people."""
     said = []
     for cap in found.caps:
-        shares = ", ".join(f"{100 * share:.0f} % have at most {size}" for size, share in _told_shares(cap))
+        shares = ", ".join(f"{percent(round(share, 2))} have at most {size}" for size, share in _told_shares(cap))
         end = " or more" if cap.value == CANDIDATES[-1] else ""
         noise = "" if cap.lower == cap.upper else f" (the noise leaves {cap.lower} to {cap.upper})"
         said.append(f"{cap.name:<20}{cap.value}{end}{noise}: of the units about {shares}")
         said += _unsure(cap, "of the units have more", "a cap")
     for bound in found.bounds:
         ends = zip((found.beyond, 1 - found.beyond), (bound.lower_quantile, bound.upper_quantile), strict=True)
-        told = "; ".join(f"{100 * p:g} % quantile {v:.4g} [{a:.4g}, {b:.4g}]" for p, (v, a, b) in ends)
-        said.append(f"bounds of {visible(bound.column)}".ljust(19) + f" {bound.lower:g} to {bound.upper:g}: {told}")
+        told = "; ".join(f"{percent(p)} quantile {with_interval(v, a, b)}" for p, (v, a, b) in ends)
+        said.append(
+            f"bounds of {visible(bound.column)}".ljust(19) + f" {typed(bound.lower)} to {typed(bound.upper)}: {told}"
+        )
         if bound.reaches:
             said.append(" " * 20 + "values reach the upper end of the declared range: it may be too narrow")
         said += _unsure(bound, "of the values lie beyond an end", "a range")
@@ -364,7 +367,7 @@ def _unsure(found: Cap | Bound, more: str, it: str) -> list[str]:
     if found.may_be_beyond >= UNSURE.share:
         hidden.append(f"up to {percent_up(found.may_be_beyond, 2)} {more}")
     if found.times_too_wide >= UNSURE.times:
-        hidden.append(f"{it} {found.times_too_wide:.2g} times as narrow would do")
+        hidden.append(f"{it} {nearest(found.times_too_wide, 2)} times as narrow would do")
     if isinstance(found, Bound):
         hidden += _far(found)
     return [" " * 20 + f"unsure: the noise may hide that {', or that '.join(hidden)}. What helps: {WAYS_OUT}"]
@@ -375,7 +378,7 @@ def _far(bound: Bound) -> list[str]:
     if bound.times_too_narrow < UNSURE.times:
         return []
     low, high = bound.lower_quantile[1], bound.upper_quantile[2]
-    return [f"values from {low:.4g} to {high:.4g} are usual, with {percent_up(bound.may_be_beyond, 2)} beyond an end"]
+    return [f"values from {interval(low, high)} are usual, with {percent_up(bound.may_be_beyond, 2)} beyond an end"]
 
 
 def apply(found: Suggestion, name: str, book: Ledger, *, anyway: bool = False) -> bool:

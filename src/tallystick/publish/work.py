@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick.accounting.adjacency import Protects
 from tallystick.cards import card
+from tallystick.digits import typed, up
 from tallystick.errors import BudgetExceeded, DataChanged, NotComputable, Refused, Remedy
 from tallystick.ledger.chain import digest
 from tallystick.ledger.pay import charged_delta
-from tallystick.printing import given, up
 from tallystick.publish.datasets import told_of_moves
 from tallystick.publish.outcome import Answer, Offer, Outcome, Payment, Released
 from tallystick.rounding import as_written
@@ -277,7 +277,7 @@ def epsilon_alone(loss: PrivacyLoss, price: Amount, delta: float) -> str:
     >>> epsilon_alone(pure_dp(epsilon=0.1), Amount(Filter("zcdp"), 5_000_000_000), 1e-6)
     'epsilon 0.1'
     >>> epsilon_alone(zcdp(rho=0.005), Amount(Filter("zcdp"), 5_000_000_000), 1e-6)
-    'epsilon 0.43 at delta 1e-06'
+    'epsilon 0.43 at delta 1e-6'
     """
     if price.filter.kind == "approx" or price.a0 <= 0:
         return ""
@@ -287,5 +287,5 @@ def epsilon_alone(loss: PrivacyLoss, price: Amount, delta: float) -> str:
     except NotComputable:
         pure, own = math.inf, charged
     if pure < math.inf:
-        return f"epsilon {up(as_written('epsilon', pure), 3)}"
-    return f"epsilon {up(min(own, charged), 3)} at delta {given(delta)}"
+        return f"epsilon {up(as_written('epsilon', pure))}"
+    return f"epsilon {up(min(own, charged))} at delta {typed(delta)}"

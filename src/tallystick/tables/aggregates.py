@@ -16,12 +16,12 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from tallystick.accounting import check
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput, Refused, Remedy
 from tallystick.inference import means
 from tallystick.inference.linear import tree_leaves
 from tallystick.inference.noise import Floats
 from tallystick.inference.released import Answer
-from tallystick.printing import plain as shown_number
 from tallystick.tables.answers import Cell, Spread, TreeQuantile
 from tallystick.tables.estimates import (
     Estimate,
@@ -205,8 +205,8 @@ class ColumnMeasure(Measure):
 
     @property
     def said(self) -> str:
-        low, high = (shown_number(end) for end in self.limits)
-        empty = "left out" if self.missing is None else f"counted as {shown_number(self.missing)}"
+        low, high = (typed(end) for end in self.limits)
+        empty = "left out" if self.missing is None else f"counted as {typed(self.missing)}"
         clamped = f"each clamped to {low}..{high} (below counts as {low}, above as {high})"
         return f"{self.named}, {clamped}; missing values are {empty}"
 
@@ -444,7 +444,7 @@ class Histogram(Measure):
 
     @property
     def said(self) -> str:
-        low, high = shown_number(self.edges[0]), shown_number(self.edges[-1])
+        low, high = typed(self.edges[0]), typed(self.edges[-1])
         return f"rows with {self.column} in each bin; values below {low}, above {high}, or missing are not counted"
 
     @classmethod

@@ -18,13 +18,13 @@ import numpy as np
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Protects
+from tallystick.digits import down, up
 from tallystick.errors import InvalidInput, Refused, Remedy
 from tallystick.mechanisms.exact.lattice import rounded_up
 from tallystick.mechanisms.noise.gaussian import SMOOTH_VECTOR_SIGMA, DiscreteGaussian
 from tallystick.mechanisms.noise.laplace import DiscreteLaplace
 from tallystick.mechanisms.noise.law import NoiseLaw
 from tallystick.numerics.search import first_where
-from tallystick.printing import down, up
 from tallystick.rounding import fraction_down
 from tallystick.tables.estimates import Noisy
 from tallystick.tables.keyset import PrivateKeys
@@ -262,7 +262,7 @@ def for_gaussian_account(query: Query, priced_query: PricedQuery, protects: Prot
         rho = float(cost_of(query, priced_query.noises)) * (least.law.scale / SMOOTH_VECTOR_SIGMA) ** 2
         raise Refused(
             f"the noise on {least.part.label} has sigma {least.law.scale:.3g}; at 32 or less no Gaussian curve is "
-            f"proved to dominate it, so a GDP account cannot pay for it. Works: rho at most {down(rho * 0.99, 3)}, or "
+            f"proved to dominate it, so a GDP account cannot pay for it. Works: rho at most {down(rho * 0.99)}, or "
             "an account with a limit in zCDP or in epsilon and delta"
         )
     return privacy_of(query, priced_query.noises, 0.0, protects)

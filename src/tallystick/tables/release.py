@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallystick import __version__
+from tallystick.digits import up
 from tallystick.drawing import bars
 from tallystick.errors import LedgerIntegrity
-from tallystick.printing import escaped, html_text, json_text, plain, visible
+from tallystick.printing import escaped, html_text, json_text, visible
 from tallystick.tables.aggregates import Mean
 from tallystick.tables.answers import answers_of
 from tallystick.tables.consistent import Consistent, consistent
@@ -230,7 +231,7 @@ class Release(Columns):
     def wide(self) -> str:
         """How wide the intervals came out, in a sentence; of at most eight columns, since each bin is one."""
         shown, all_of_them = list(self.widths().items())[:8], len(self.widths())
-        told = "; ".join(f"{escaped(n)} {plain(w['median'])} (largest {plain(w['largest'])})" for n, w in shown)
+        told = "; ".join(f"{escaped(n)} {up(w['median'])} (largest {up(w['largest'])})" for n, w in shown)
         more = f"; and {all_of_them - len(shown)} more columns" if all_of_them > len(shown) else ""
         return f"Released intervals are, in the middle group, so wide: {told}{more}." if told else ""
 

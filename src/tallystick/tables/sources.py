@@ -257,7 +257,7 @@ def source_from_data(data: Any) -> Source:
     if kind == BESIDE:
         return _again_beside(place)
     if kind not in ("parquet", "csv", "duckdb", "postgres", "memory", "spark"):
-        raise InvalidInput("source", kind, _ALLOWED, remedies=_FRAME_TOO)
+        raise InvalidInput("source", shown(kind), _ALLOWED, remedies=_FRAME_TOO)
     if kind == "postgres":  # version 0.1.0 wrote postgresql:///clinic as postgresql:/clinic
         place = re.sub(r"^(postgres(?:ql)?):(?!//)", r"\1://", place)
     return Source(kind, place)

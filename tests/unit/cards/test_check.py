@@ -14,7 +14,7 @@ from tallystick.cards.card import read_card
 from tallystick.errors import InvalidInput
 
 CHANGES: dict[str, tuple[tuple[Any, ...], Any]] = {
-    "a smaller price": (("promise", "price"), "rho 0.0010"),
+    "a smaller price": (("promise", "price"), "rho 0.001"),
     "a smaller limit": (("promise", "limit_amount", 0), 1000),
     "another epsilon": (("promise", "epsilon"), 0.1),
     "kinder odds": (("words", "limit", "hit"), 0.51),
@@ -180,7 +180,7 @@ def test_a_limit_raised_later_no_longer_matches_the_promise(clinic) -> None:
     made = card(clinic.release())
     clinic.account.raise_limit(ts.zcdp(rho=0.9, delta=1e-6), why="more")
     assert problems(made, clinic.ledger) == [
-        "the account's limit is now rho 0.9000, delta 1e-06, the card promises rho 0.5000, delta 1e-06"
+        "the account's limit is now rho 0.9, delta 1e-6, the card promises rho 0.5, delta 1e-6"
     ]
 
 

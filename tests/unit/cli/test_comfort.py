@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -133,7 +134,7 @@ def test_sql_writes_what_publish_run_writes_and_says_what_it_says(shell):
     about = [Path(name).read_text().splitlines() for name in ("run.about.csv", "sql.about.csv")]
     assert [line.split(",")[0] for line in about[0]] == [line.split(",")[0] for line in about[1]]
     paid = [line.split("(")[0] for text in (ran, said) for line in text.splitlines() if line.startswith("charged")]
-    assert paid[0] == paid[1] == "charged rho 0.1000 to clinic "
+    assert paid[0] == paid[1] == "charged rho 0.1 to clinic "
     assert "this release alone: epsilon" in said
     again = asked(shell("sql", sql, *PRICE, "--out", "sql.parquet", "--json"))["found"]
     assert again["again"]
@@ -146,7 +147,7 @@ def test_sql_writes_what_publish_run_writes_and_says_what_it_says(shell):
 
 def test_a_dry_statement_says_what_the_statement_would(shell):
     sql = ["sql", JOINED, "--why", "x"]
-    assert "would charge rho 0.1000" in shell(*sql, "--rho", "0.1", "--dry-run")
+    assert "would charge rho 0.1" in shell(*sql, "--rho", "0.1", "--dry-run")
     assert shell(*sql, "--rho", "9", "--dry-run", code=3) == shell(*sql, "--rho", "9", code=3)
     shell(*sql, "--rho", "0.1")
     assert "has the answer already" in shell(*sql, "--rho", "0.1", "--dry-run")
@@ -164,7 +165,7 @@ def test_a_dry_run_asks_the_accounts_above_too(shell):
     assert shell(*charge, "--dry-run", code=3) == shell(*charge, code=3)
     fits = ["charge", "add", "zcdp(rho=0.1)", "--account", "block", "--why", "x", "--key", "k"]
     before = shell("budget", "clinic")
-    assert "would charge rho 0.1000" in shell(*fits, "--dry-run")
+    assert "would charge rho 0.1" in shell(*fits, "--dry-run")
     assert shell("budget", "clinic") == before
     shell(*fits)
     assert "paid before" in shell(*fits, "--dry-run")
@@ -194,12 +195,21 @@ NO_JSON = {"ledger export"}  # what it prints is the record itself
 
 
 def test_the_static_lines_of_the_help_are_those_of_the_commands():
-    lines = {name: about for name, _, about in _COMMANDS}
+    listed = [line for group in _COMMANDS.values() for line in group]
     made = typer.main.get_command(app).commands
-    groups = {name: command for name, command in made.items() if hasattr(command, "commands")}
-    assert {name: group.help for name, group in groups.items()} == {name: lines[name] for name in groups}
-    assert {name for name, where, _ in _COMMANDS if where.endswith(".app")} == set(groups)
-    assert all(made[name].help for name in lines)
+    groups = {name for name, command in made.items() if hasattr(command, "commands")}
+    assert {name for name, where, _ in listed if where.endswith(".app")} == groups
+    assert {name for name, _, _ in listed} == set(made)
+    assert all(made[name].help for name, _, _ in listed)
+
+
+def test_the_help_has_groups_and_cuts_nothing_off(run):
+    text = run("--help").out
+    for group, lines in _COMMANDS.items():
+        assert f"{group}:" in text
+        for name, _, about in lines:
+            assert len(about) <= 60
+            assert re.search(rf"  {name} +{re.escape(about)}\n", text), name
 
 
 def test_every_command_prints_json():

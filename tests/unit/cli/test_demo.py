@@ -43,7 +43,7 @@ def test_journey_one(run, offline) -> None:
 
     folder = offline / "tallystick-demo"
     facts = read_card(folder / "card.html")[0].facts
-    assert facts["promise"]["limit"] == "rho 0.1000"
+    assert facts["promise"]["limit"] == "rho 0.1"
     with (folder / "table.csv").open(newline="") as file:
         assert len(list(csv.DictReader(file))) == 8
 

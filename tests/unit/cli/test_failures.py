@@ -122,8 +122,8 @@ def test_a_denied_budget_shows_the_amounts_and_what_would_fit(run, monkeypatch) 
     outcome = run("epsilon", "gdp(mu=1)", "--delta", "1e-5", "--json")
     text, error = outcome.errors, outcome.document["error"]
     assert "asked 0.0125   left 0.01   limit 0.5" in text
-    assert "fits: --delta 1e-07, or" not in text  # a line each
-    assert "fits: the same with --delta 1e-07, for rho 0.01\n" in text
+    assert "fits: --delta 1e-7, or" not in text  # a line each
+    assert "fits: the same with --delta 1e-7, for rho 0.01\n" in text
     assert "fits: drop 1 of 2 measures (n alone: same error)\n" in text
     assert "nothing was charged and no data was read" in text
     assert error["code"] == "budget_exceeded"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sqlite3
+import stat
 
 import pytest
 
@@ -59,7 +62,7 @@ def test_an_account_is_opened_shown_and_closed(used):
     facts = used("account", "show", "clinic", "--json")["found"]
     assert facts["filter"] == "zcdp"
     assert facts["limit"]["a0"] == 500_000_000_000
-    assert "promise  never more than rho 0.5000" in used("account", "show", "clinic")
+    assert "promise  never more than rho 0.5" in used("account", "show", "clinic")
     assert used("account", "close", "clinic", "--why", "done", "--dry-run", "--json")["found"]["closed"] is False
     assert used("account", "close", "clinic", "--why", "done", "--json")["found"]["closed"] is True
     assert "(exit 4)" in used("account", "close", "clinic", "--why", "done", code=4)
@@ -115,8 +118,8 @@ def test_no_charges_yet_is_said(cli):
 
 def test_the_budget_fits_one_screen(used):
     text = used("budget")
-    assert "limit rho 0.5000" in text
-    assert "fits: about 34 more counts with +-12 patients (95 %)" in text
+    assert "limit rho 0.5" in text
+    assert "fits: about 34 more counts with ±12 patients (95 %)" in text
     assert text.count("\n") < 24
     found = used("budget", "clinic", "--json")["found"]
     assert [event["state"] for event in found["history"]] == ["COMMITTED", "RESERVED"]
@@ -167,9 +170,9 @@ def test_a_denial_reads_as_promised(used, tmp_path, capsys):
     assert failure.from_error(caught.value).report(as_json=False) == 3
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "Denied: budget (exit 3)"
-    assert lines[1].startswith("  asked rho 0.7813   left 0.4637   limit 0.5000   (population clinic, zCDP filter)")
+    assert lines[1].startswith("  asked rho 0.78125   left 0.46375   limit 0.5   (population clinic, zCDP filter)")
     assert lines[2] == "  nothing was charged and no data was read"
-    assert lines[3].startswith("  fits: gaussian(sigma=1.04), 95% error +-2.04 patients")
+    assert lines[3].startswith("  fits: gaussian(sigma=1.04), 95% error ±2.04 patients")
 
 
 def test_rows_of_a_block_without_a_partition_are_refused(used):
@@ -252,3 +255,42 @@ def test_doctor_says_where_anchors_are_kept(cli, monkeypatch, tmp_path):
     monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(tmp_path / "export.jsonl" / "below"))
     (tmp_path / "export.jsonl").write_text("a file")
     assert "ledgers cannot be written" in cli("doctor")
+
+
+def test_an_export_leaves_the_rights_of_a_pipe_alone_and_keeps_a_file_private(used, tmp_path):
+    """An export to /dev/null by root would take the device away from all other users."""
+    os.mkfifo(tmp_path / "pipe", 0o666)
+    (tmp_path / "pipe").chmod(0o666)
+    (tmp_path / "file").touch(0o644)
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    for name in ("pipe", "file"):
+        used("ledger", "export", "--out", name)
+    os.close(reader)
+    assert stat.S_IMODE(os.stat(tmp_path / "pipe").st_mode) == 0o666
+    assert stat.S_IMODE(os.stat(tmp_path / "file").st_mode) == 0o600
+
+
+def test_an_owner_goes_on_with_an_older_copy_after_a_loss(used, tmp_path):
+    shutil.copy(tmp_path / "tallystick.db", tmp_path / "backup.db")
+    older = used("ledger", "head", "--json")["found"]
+    used("charge", "add", "gaussian(sigma=10)", "--why", "later")
+    newest = used("ledger", "head", "--json")["found"]
+    for path in tmp_path.glob("tallystick.db*"):
+        path.unlink()
+    shutil.copy(tmp_path / "backup.db", tmp_path / "tallystick.db")
+    count = newest["entries"] - older["entries"]
+    assert f"At least {count} entries are missing" in used("ledger", "show", code=6)
+    used("ledger", "accept", "--older", code=2)
+    used("ledger", "accept", "--older", "--first-use", "--why", "x", code=2)
+    accept = ("ledger", "accept", "--older", "--why", "the disk failed")
+    assert "charge each one again" in used(*accept, "--dry-run")
+    used("ledger", "show", code=6)
+    missing = used(*accept, "--json")["found"]["missing"]
+    assert missing == {
+        "entries": count,
+        "seen": {"seq": newest["entries"], "head": newest["head"]},
+        "newest": {"seq": older["entries"], "head": older["head"]},
+    }
+    assert "lost: entry" in used("ledger", "verify")
+    assert len(used("ledger", "verify", "--json")["found"]["losses"]) == 1
+    used("charge", "add", "gaussian(sigma=10)", "--why", "charged again after the loss")

@@ -58,7 +58,7 @@ def test_a_training_run_without_delta_is_told_what_a_delta_saves(tmp_path):
         account = ledger.open("study", budget=ts.zcdp(rho=0.5, delta=1e-6), unit="person")
         problem = denied(account, SGD)
         assert problem.asked.first > 100
-        assert problem.fits[0].startswith("the same with delta=1e-06, for rho 0.1653")
+        assert problem.fits[0].startswith("the same with delta=1e-6, for rho 0.166")
         assert not [line for line in problem.fits if "sensitivity" in line]  # noise of one release is not an answer
         with account.charge(SGD, why="as told", delta=problem.remedies[0]["delta"]):
             pass

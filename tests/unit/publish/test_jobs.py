@@ -49,7 +49,7 @@ def found(outcome: Any) -> dict[str, Any]:
 def test_journey_three_from_registration_to_card(run, planned) -> None:
     first = run(*RUN, "--out", "table1.csv", "--card", "card.html")
     assert first.code == 0, first.errors
-    assert "charged rho 0.0600 to patients-2026" in first.out
+    assert "charged rho 0.06 to patients-2026" in first.out
     assert first.out.splitlines()[-3:] == ["table1.csv", "table1.about.csv", "card.html"]
     table, card = (planned / "table1.csv").read_bytes(), (planned / "card.html").read_bytes()
     with (planned / "table1.csv").open(newline="") as file:
@@ -153,9 +153,9 @@ def test_a_second_query_is_denied_in_words_with_what_would_fit(run, planned, dry
     assert denied.code == 3
     lines = denied.errors.splitlines()
     assert lines[0] == "Denied: budget (exit 3)"
-    assert lines[1] == "  asked rho 0.0600   left 0.0400   limit 0.1000   (population patients-2026, zCDP filter)"
+    assert lines[1] == "  asked rho 0.06   left 0.04   limit 0.1   (population patients-2026, zCDP filter)"
     assert lines[2] == "  nothing was charged and no data was read"
-    assert lines[3].startswith("  fits: --rho 0.04 (count +-")
+    assert lines[3].startswith("  fits: --rho 0.04 (count ±")
     assert denied.out == ""
     assert run(*words, *dry, "--json").document["error"]["exit_code"] == 3
     assert found(run("budget", "--json"))["used"]["rho"] == 0.06
@@ -165,7 +165,7 @@ def test_a_dry_run_spends_nothing_and_reads_no_row(run, planned) -> None:
     visits = planned / "visits.csv"
     visits.write_text(visits.read_text().splitlines()[0] + "\n")  # its columns are all that is looked at
     assert found(run(*RUN, "--dry-run", "--json"))["dry_run"] is True
-    assert "would charge rho 0.0600" in run(*RUN, "--dry-run").out
+    assert "would charge rho 0.06" in run(*RUN, "--dry-run").out
     assert found(run("budget", "--json"))["used"]["rho"] == 0
 
 
@@ -173,8 +173,8 @@ def test_a_query_prints_its_table_with_intervals(run, planned) -> None:
     words = "query visits --measures count,median(age) --where region=north --rho 0.01 --why look".split()
     outcome = run(*words)
     assert outcome.code == 0, outcome.errors
-    assert outcome.out.split()[:2] == ["count", "median_age"]
-    assert "[" in outcome.out.splitlines()[1]
+    assert outcome.out.split()[:2] == ["count", "±128"]
+    assert " to " in outcome.out.splitlines()[1]
     assert found(run(*words, "--json"))["again"] is False
     assert len(found(run("charge", "list", "--json"))["charges"]) == 2
 
@@ -286,7 +286,7 @@ def test_no_name_of_registered_data_is_written_to(run, planned) -> None:
 def test_a_card_whose_numbers_were_edited_does_not_verify(run, planned) -> None:
     run(*RUN, "--card", "card.html")
     page = (planned / "card.html").read_text()
-    (planned / "card.html").write_text(page.replace("rho 0.1000", "rho 0.0100"))
+    (planned / "card.html").write_text(page.replace("rho 0.1", "rho 0.01"))
     outcome = run("card", "verify", "card.html")
     assert outcome.code == 6
     assert "does not say what the ledger says" in outcome.errors
@@ -323,7 +323,7 @@ def test_a_card_is_read_in_the_terminal(run, planned) -> None:
     assert "Clamping can move a mean" in text
     assert "If you are not in the data, about" in text
     assert "not protected:" in text
-    assert "never more than rho 0.1000" in text
+    assert "never more than rho 0.1" in text
     assert found(run("card", "show", "card.html", "--json"))["schema"] == "tallystick/card"
 
 
@@ -378,7 +378,7 @@ def test_errors_are_shown_for_the_sizes_of_groups_that_were_named_or_for_several
     assert run(*ADD).code == 0
     usual = run(*PLAN)
     line = next(line for line in usual.out.splitlines() if line.startswith("error    mean_age"))
-    assert all(f"of {size} rows +-" in line for size in ("10", "100", "1,000", "10,000"))
+    assert all(f"of {size} rows ±" in line for size in ("10", "100", "1,000", "10,000"))
     named = found(run(*PLAN, "--group-size", "250,40", "--plot", "error.svg", "--json"))["plan"]
     assert (named["group_size"], list(named["error_by_size"]["mean_age"])) == (250, ["250", "40"])
     assert named["error"]["mean_age"] == named["error_by_size"]["mean_age"]["250"]

@@ -192,11 +192,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any) -> Path:
 
 def test_suggest_says_its_price_charges_once_and_registers_with_its_reason(run: Any, here: Path) -> None:
     dry = run(*SUGGEST, *WHY, "--dry-run", "--json")
-    assert dry.document["found"]["plan"]["price"] == "rho 0.0500"
+    assert dry.document["found"]["plan"]["price"] == "rho 0.05"
     assert run("budget", "--json").document["found"]["used"]["rho"] == 0
     first = run(*SUGGEST, *WHY)
     assert first.code == 0, first.errors
-    assert "charged rho 0.0500 to patients" in first.out
+    assert "charged rho 0.05 to patients" in first.out
     assert "not registered yet" in first.out
     again = run(*SUGGEST, *WHY, "--apply", "--json")
     found = again.document["found"]
@@ -278,7 +278,7 @@ def test_an_end_that_may_lie_far_out_is_unsure(rho: float, is_applied: bool) -> 
         assert bound.upper_quantile[2] > 10 * bound.upper  # the noise hides where the last hundredth ends
         assert bound.may_be_beyond < 0.2
         (said,) = [line for line in lines(found) if "unsure" in line and "values from" in line]
-        assert "to 1e+05 are usual, with" in said
+        assert "to 100,000 are usual, with" in said
         assert ("bounds of cost" not in found.says_nothing) is is_applied
 
 

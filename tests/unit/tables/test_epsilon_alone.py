@@ -51,7 +51,7 @@ def test_both_costs_are_those_that_would_be_charged(clinic):
         query.plan(epsilon=1).release(why="x")
     text = str(told.value)
     pure = re.search(r"Pure epsilon 1 costs rho (\S+) \((\S+) % of what is left\): add pure=True", text)
-    other = re.search(r"Epsilon 1 at delta 1e-06 costs rho (\S+): add delta=1e-06", text)
+    other = re.search(r"Epsilon 1 at delta 1e-6 costs rho (\S+): add delta=1e-6", text)
     assert pure is not None
     assert other is not None
     assert float(pure[1]) > 10 * float(other[1])
@@ -214,7 +214,7 @@ def test_every_command_refuses_a_bare_epsilon_with_both_costs(shell, name):
     words = [word.replace("'SELECT_COUNT'", "SELECT COUNT(*) AS n FROM visits") for word in COMMANDS[name].split()]
     said = shell(*words, "--epsilon", "1", code=2)
     assert re.search(r"Pure epsilon 1 costs rho [0-9.]+ \([0-9.]+ % of what is left\): add --pure\.", said)
-    assert re.search(r"Epsilon 1 at delta 1e-06 costs rho [0-9.]+: add --delta 1e-06\.", said)
+    assert re.search(r"Epsilon 1 at delta 1e-6 costs rho [0-9.]+: add --delta 1e-6\.", said)
     assert "no charges yet" in shell("charge", "list")
     shell(*words, "--epsilon", "0.1", "--pure")
 

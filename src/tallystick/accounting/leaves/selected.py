@@ -32,6 +32,7 @@ from tallystick.accounting.leaves.renyi import best_delta
 from tallystick.accounting.loss import PrivacyLoss, as_leaf, constructor
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import UpperPower, law_above
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array, Law, above_dust, log_sum
 
@@ -184,10 +185,10 @@ class Selected(_Best):
     gamma: float
 
     def __post_init__(self) -> None:
-        eta = check.finite("eta", self.eta, f"a number above -1, at most {LARGEST_SHAPE:g}")
+        eta = check.finite("eta", self.eta, f"a number above -1, at most {typed(LARGEST_SHAPE)}")
         gamma = check.between("gamma", self.gamma, SMALLEST_GAMMA, 1.0)
         if not -1.0 < eta <= LARGEST_SHAPE:
-            raise InvalidInput("eta", self.eta, f"a number above -1, at most {LARGEST_SHAPE:g}")
+            raise InvalidInput("eta", self.eta, f"a number above -1, at most {typed(LARGEST_SHAPE)}")
         if gamma == 1.0:
             raise InvalidInput("gamma", self.gamma, "a number below 1; with 1 there is one run, which is the base")
         check.keep(self, eta=eta, gamma=gamma)

@@ -9,10 +9,10 @@ import typer
 
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.cli.question import listed
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.filters import WHAT_RHO_IS
-from tallystick.printing import given
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -158,7 +158,7 @@ def raise_(
         facts = {**account.to_dict(), "quoted_delta": after, "dry_run": dry_run}
         sentence = ("would raise " if dry_run else "raised ") + name
         if before != after:
-            sentence += f"; its epsilon is shown at delta {given(after)} from now on (it was {given(before)})"
+            sentence += f"; its epsilon is shown at delta {typed(after)} from now on (it was {typed(before)})"
         _deliver("account.raise", name, facts, ledger, as_json, sentence)
 
 

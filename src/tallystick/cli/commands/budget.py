@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver
+from tallystick.digits import moment, percent_down, plural
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.denial import counts_that_fit
 from tallystick.ledger.filters import WHAT_RHO_IS
-from tallystick.printing import percent_down
-from tallystick.wording import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,8 +49,6 @@ def budget(
 
 def say(out: Console, account: Account, events: list[Event], fits: list[tuple[int, int]]) -> None:
     """The screen for people."""
-    from tallystick.printing import when
-
     used, limit = account.used, account.limit
     lines = [
         f"{account.name}   {account.kind}, per {account.unit}, {account.currency.title}",
@@ -66,14 +63,14 @@ def say(out: Console, account: Account, events: list[Event], fits: list[tuple[in
     left = account.remaining.a0
     recent = []
     for event in reversed(events):
-        recent.append(f"{when(event.at)}  [{bar(left, limit.a0)}]  {event.amount}  {event.state}  {event.why}")
+        recent.append(f"{moment(event.at)}  [{bar(left, limit.a0)}]  {event.amount}  {event.state}  {event.why}")
         left += event.amount.a0 if event.paid else 0
         if len(recent) == ROWS:
             break
     lines += recent[::-1] or ["no charges yet"]
     lines += [f"block {block.name}: used {block.used} of {block.limit}" for block in account.children]
     who = plural(account.unit)
-    lines += [f"fits: about {n:,} more count{'s' * (n > 1)} with +-{error} {who} (95 %)" for n, error in fits if n]
+    lines += [f"fits: about {n:,} more count{'s' * (n > 1)} with ±{error} {who} (95 %)" for n, error in fits if n]
     if not any(number for number, _ in fits):
         lines.append("fits: nothing that would be useful; raise the limit: tallystick account raise ...")
     lines += [WHAT_RHO_IS] if account.currency.kind == "zcdp" else []

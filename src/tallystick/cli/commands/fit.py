@@ -11,8 +11,9 @@ import typer
 from tallystick.cli import question as ask
 from tallystick.cli.outcomes import Performed, perform, say_done
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
+from tallystick.digits import nearest
 from tallystick.ledger.book import opened, place_of
-from tallystick.printing import escaped, nearest
+from tallystick.printing import escaped
 from tallystick.publish import datasets
 from tallystick.publish.request import Cost, Request
 

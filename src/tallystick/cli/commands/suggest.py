@@ -10,6 +10,7 @@ import typer
 from tallystick.cli import question as ask
 from tallystick.cli.outcomes import Performed, facts_of, interruptible, say_done
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
+from tallystick.digits import typed
 from tallystick.errors import Refused
 from tallystick.ledger.book import opened, place_of
 from tallystick.printing import visible
@@ -100,4 +101,4 @@ def _options(facts: dict[str, Any]) -> str:
     """The options of 'dataset add --update' that say the same."""
     caps = [f"--{cap.replace('_', '-')} {found['value']}" for cap, found in facts["caps"].items()]
     ends = {column: found["value"] for column, found in facts["bounds"].items()}
-    return " ".join([*caps, *(f"--bounds {column}={low:g}:{high:g}" for column, (low, high) in ends.items())])
+    return " ".join([*caps, *(f"--bounds {column}={typed(low)}:{typed(high)}" for column, (low, high) in ends.items())])

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tallystick import __version__
+from tallystick.digits import nearest, typed, up
 from tallystick.ledger.filters import USUAL_DELTA, WHAT_RHO_IS
-from tallystick.printing import given, plain_up, up
 from tallystick.tables.keyset import PrivateKeys, PublicTable
 from tallystick.tables.local import told_of_joins
 from tallystick.tables.parts import ColumnPart
@@ -101,11 +101,9 @@ def warnings(plan: Plan) -> list[str]:
 def error_words(plan: Plan, sizes: Iterable[float] = GROUP_SIZES) -> dict[str, str]:
     """The error of each measure in words: one number, or one for each size of a group that is assumed."""
     by_size = plan.error_by_size(sizes)
-    words = {name: f"+-{plain_up(half)}" for name, half in plan.error().items()}
+    words = {name: f"±{up(half)}" for name, half in plan.error().items()}
     for name, halves in by_size.items():
-        words[name] = "in a group of " + ", of ".join(
-            f"{size:,g} rows +-{plain_up(half)}" for size, half in halves.items()
-        )
+        words[name] = "in a group of " + ", of ".join(f"{size:,g} rows ±{up(half)}" for size, half in halves.items())
     return words
 
 
@@ -181,26 +179,26 @@ def explained(plan: Plan) -> str:
     lines.append(f"  caps     {capped(plan.query, unit)}")
     if "rho" in plan.budget:
         at = _quoted_delta(plan)
-        known = f"epsilon {up(plan.privacy.epsilon(delta=at), 3)} at delta {given(at)}"
-        lines.append(f"  price    rho {given(plan.budget['rho'])}, that is {known}; {WHAT_RHO_IS}")
+        known = f"epsilon {up(plan.privacy.epsilon(delta=at))} at delta {typed(at)}"
+        lines.append(f"  price    rho {typed(plan.budget['rho'])}, that is {known}; {WHAT_RHO_IS}")
     if said["row_level"]:
         lines.append("  WARNING  single rows are protected, not the people they are about")
     lines += [f"  WARNING  {warning}" for warning in said["warnings"]]
     if keys["kind"] == "private":
         lines.append(
             f"  groups   from the data, shown when the noisy number of units is at least {keys['threshold']} "
-            f"(delta {given(keys['delta'])})"
+            f"(delta {typed(keys['delta'])})"
         )
     else:
         lines.append(f"  groups   {keys['count']} {keys['kind']}; every one appears")
     for part in said["parts"]:
         lines.append(
-            f"  part     {part['part']}: {part['norm']} sensitivity {plain_up(part['sensitivity'])}, {part['noise']} "
-            f"{part['scale']:,.6g}, {100 * part['share']:.1f}% of the budget"
+            f"  part     {part['part']}: {part['norm']} sensitivity {up(part['sensitivity'])}, {part['noise']} "
+            f"{nearest(part['scale'])}, {nearest(100 * part['share'])} % of the budget"
         )
     told = error_words(plan)
     lines += [f"  measure  {m['name']}: {m['said']}; {told[m['name']]} at 95%" for m in said["measures"]]
-    lines += [f"  told     {each['what']}, +-{plain_up(each['error'])} at 95%" for each in said["removed"]]
+    lines += [f"  told     {each['what']}, ±{up(each['error'])} at 95%" for each in said["removed"]]
     lines.append(f"  interval {said['intervals']}")
     lines.append("  rules    for missing values, bounds and malformed lines: on the card")
     return "\n".join(lines)

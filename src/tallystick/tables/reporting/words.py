@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tallystick.printing import escaped, given, percent_down, percent_up, visible
+from tallystick.digits import percent_down, percent_up, typed
+from tallystick.printing import escaped, visible
 
 if TYPE_CHECKING:
     from tallystick.tables.reporting.line import Line
@@ -43,7 +44,7 @@ def noisy_means(
         ends = zip(data[name], data[f"{name}_lower"], data[f"{name}_upper"], strict=True)
         places = [i for i, cells in enumerate(ends) if None not in cells and 2 * (cells[2] - cells[1]) > high - low]
         if places:
-            bounds = f"(the interval covers more than half of the bounds {given(low)} to {given(high)})"
+            bounds = f"(the interval covers more than half of the bounds {typed(low)} to {typed(high)})"
             told.append(f"{escaped(name)}{_of_groups(data, places, groups)} {bounds}")
     return f"Too noisy to use: {'; '.join(told)}." if told else ""
 
@@ -79,7 +80,7 @@ def numbers(line: Line) -> str:
 
 def _share(line: Line) -> str:
     """Return the interval of a share, as far as the noise and what was counted let it be told."""
-    least, most = percent_down(line.share_lower or 0.0, 3), percent_up(line.share_upper or 0.0, 3)
+    least, most = percent_down(line.share_lower or 0.0), percent_up(line.share_upper or 0.0)
     if line.lower:
         return f"at least {least}" if line.may_be_more else f"{least} to {most}"
     return f"at most {most} of these" if line.may_be_more else f"at most {most}"
@@ -87,7 +88,7 @@ def _share(line: Line) -> str:
 
 def _about(value: int | None, lower: int | None, upper: int | None) -> str:
     middle = value or 0
-    return f"about {middle:,} +-{max(middle - (lower or 0), (upper or 0) - middle):,}"
+    return f"about {middle:,} ±{max(middle - (lower or 0), (upper or 0) - middle):,}"
 
 
 def explain(line: Line) -> str:
@@ -114,12 +115,12 @@ def were_over_caps(seen_to: int) -> str:
 
 def had_value_below(column: str, bound: float) -> str:
     """Return what is true of rows with a value below the bounds."""
-    return f"had a value of {column} below {bound:g}"
+    return f"had a value of {column} below {typed(bound)}"
 
 
 def had_value_above(column: str, bound: float) -> str:
     """Return what is true of rows with a value above the bounds."""
-    return f"had a value of {column} above {bound:g}"
+    return f"had a value of {column} above {typed(bound)}"
 
 
 def left_out(lines: Sequence[Line], who: str) -> str:

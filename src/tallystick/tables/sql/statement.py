@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlglot import exp
 
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput, Refused, Remedy
 from tallystick.ledger.filters import USUAL_DELTA
-from tallystick.printing import given
 from tallystick.rounding import fraction_down
 from tallystick.tables.budget import AMOUNTS
 from tallystick.tables.keyset import PrivateKeys
@@ -249,7 +249,9 @@ def _overridden(options: Options, budget: Mapping[str, Any]) -> tuple[str, ...]:
     lost += [name for name in beside if names_price and name not in own and name != "delta"]
     if not lost:
         return ()
-    said, left = (", ".join(f"{name}={each[name]:g}" for name in names) for each, names in ((own, own), (beside, lost)))
+    said, left = (
+        ", ".join(f"{name}={typed(each[name])}" for name in names) for each, names in ((own, own), (beside, lost))
+    )
     return (f"the price is that of the statement, OPTIONS({said}), and not {left} beside it",)
 
 
@@ -258,11 +260,13 @@ def _check_most(text: Text, price: Mapping[str, Any], plan: Plan, most: Mapping[
     for word, limit in most.items():
         asked = max(price.get(word, 0), plan.budget.get(word) or 0)  # a price may also follow from a wished error
         if asked > limit:
-            raise text.refused(f"{word} = {asked:g}", None, f"at most {limit:g} a statement, which is registered")
+            raise text.refused(
+                f"{word} = {typed(asked)}", None, f"at most {typed(limit)} a statement, which is registered"
+            )
     unsaid = "epsilon" in most and "epsilon" not in price
     if unsaid and plan.privacy.epsilon(delta=most.get("delta", 0.0)) > most["epsilon"]:
         raise text.refused(
-            "this price", None, f"at most epsilon = {most['epsilon']:g} a statement, which is registered"
+            "this price", None, f"at most epsilon = {typed(most['epsilon'])} a statement, which is registered"
         )
     if "rho" in most and "rho" not in plan.budget:
         _check_most_rho(text, plan, most["rho"])
@@ -272,10 +276,14 @@ def _check_most_rho(text: Text, plan: Plan, most: float) -> None:
     """Refuse a price that is not in rho if its cost is above the most, or if the account does not count rho."""
     account = plan.account
     if account is None or account.currency.kind != "zcdp":
-        raise text.refused("this price", None, f"a price as rho, at most {most:g} a statement, which is registered")
+        raise text.refused(
+            "this price", None, f"a price as rho, at most {typed(most)} a statement, which is registered"
+        )
     cost = plan.price(account)
     if cost.first > Fraction(repr(float(most))):
-        raise text.refused(f"this price, which costs {cost},", None, f"at most rho = {most:g} a statement, registered")
+        raise text.refused(
+            f"this price, which costs {cost},", None, f"at most rho = {typed(most)} a statement, registered"
+        )
 
 
 def _delta_notes(options: Options, plan: Plan) -> tuple[str, ...]:
@@ -284,11 +292,11 @@ def _delta_notes(options: Options, plan: Plan) -> tuple[str, ...]:
     if not named or "epsilon" in plan.budget:  # noise at a price in epsilon takes what the groups leave
         return ()
     if not isinstance(keys, PrivateKeys):
-        return (f"delta {given(named)} is not charged: the groups are public, and noise at a price in rho needs none",)
+        return (f"delta {typed(named)} is not charged: the groups are public, and noise at a price in rho needs none",)
     if keys.delta == named:
         return ()
     why = "half of it, as noise at a price in epsilon needs the rest"
     if 2 * keys.delta != named:
         why = "the registered key_delta"
-    charged = f"of delta {given(named)} only {given(keys.delta)} is charged, {why}"
+    charged = f"of delta {typed(named)} only {typed(keys.delta)} is charged, {why}"
     return (f"{charged}: noise at a price in rho needs no delta, so it pays for finding the groups alone",)

@@ -83,6 +83,9 @@ STATEMENTS: Final[dict[str, str]] = {
     ),
     "charge_insert": f"INSERT INTO charge ({CHARGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     "charge_by_key": (f"SELECT {CHARGE_COLUMNS} FROM charge WHERE principal = ? AND key = ? AND state <> 'REFUNDED'"),
+    "charge_keys": (
+        "SELECT key FROM charge WHERE principal = ? AND state <> 'REFUNDED' AND substr(key, 1, ?) = ? ORDER BY id"
+    ),
     "charge_by_id": f"SELECT {CHARGE_COLUMNS} FROM charge WHERE id = ?",
     "charge_alike": (  # no index has requests, so it looks at the newest part of a long record alone
         f"SELECT {CHARGE_COLUMNS} FROM charge WHERE principal = ? AND request = ? AND state = 'COMMITTED' "

@@ -14,6 +14,7 @@ import numpy as np
 from tallystick.errors import BudgetExceeded, ChargedAgain, InvalidInput, Refused, TallystickError, Unavailable
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.pay import charged_delta, find_answer, paid_before, pay, rehearse, stored_answer
+from tallystick.ledger.pay import check_key as pay_check_key
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.denial import with_plans
 from tallystick.tables.dialects import SATURATED_TOTAL
@@ -268,6 +269,12 @@ def answered_before(
     except TallystickError:  # asking would raise it; a price is shown all the same
         return None
     return None if paid is None else paid.receipt
+
+
+def check_key(plan: Plan, account: Account, *, key: str | None, dataset: str | None, names: Names = NO_NAMES) -> None:
+    """Raise if the key cannot be used for this plan; no data is opened and nothing is charged."""
+    asked = Asked.of(plan, account, dataset, names)
+    pay_check_key(asked, account, key=key, delta=charged_delta(account, plan.delta))
 
 
 def asked_before(

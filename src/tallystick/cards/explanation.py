@@ -20,7 +20,7 @@ ATTACKER: Final = "The most the best possible attacker can do"
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a privacy loss means; printed, it is a page of plain words.
+    """The meaning of a privacy loss; printed, it is a page of plain words.
 
     ``typed_as`` is the expression that a person typed, if there is one: its numbers are printed as typed.
     """

@@ -1,4 +1,4 @@
-"""``tallystick explain``: a loss in odds, beliefs and hit rates, for somebody who has never heard of epsilon."""
+"""``tallystick explain``: say what a privacy loss means for a person."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick import __version__
+from tallystick.ledger.filters import USUAL_DELTA, Amount
 from tallystick.tables.output import csv_text
 from tallystick.tables.release import NO_CONFIDENCE
 
@@ -75,6 +76,19 @@ def other_version(facts: Mapping[str, Any]) -> str:
     software = str(facts["accounting"]["software"])
     is_other = software != f"tallystick {__version__}" and _SOFTWARE.fullmatch(software)
     return software if is_other else ""
+
+
+def earlier_delta(limit: Amount) -> float:
+    """The delta at which version 0.1.0 shows epsilon on a card: ten times that of the limit, and at least 1e-6.
+
+    >>> from tallystick.ledger.filters import Filter
+    >>> earlier_delta(Amount(Filter("zcdp"), 10**11, 10**12))
+    1e-05
+    """
+    if limit.filter.kind == "approx":
+        return float(limit.delta)
+    above = max(USUAL_DELTA, float(10 * limit.delta))
+    return above if above < 1.0 else float(1 + limit.delta) / 2
 
 
 @dataclass

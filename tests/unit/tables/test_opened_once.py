@@ -728,19 +728,21 @@ def test_the_inode_of_a_place_that_a_dataset_has_left_needs_the_time_of_its_last
     assert plan_of(elsewhere, own).release(why="x").fresh
 
 
+@pytest.mark.parametrize("name", ["RLIMIT_AS", "RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_CPU"])
 def test_a_limit_of_the_process_that_large_data_would_meet_is_refused_before_the_charge(
-    tmp_path: Path, own: Account
+    name: str, tmp_path: Path, own: Account
 ) -> None:
+    """The limit is far away: a smaller one is refused with the same words, whatever the data."""
     import resource
 
-    plan = plan_of(write(tmp_path / "people.csv", OWN), own)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 40, before[1]))
+    plan, number = plan_of(write(tmp_path / "people.csv", OWN), own), getattr(resource, name)
+    before = resource.getrlimit(number)
+    resource.setrlimit(number, (1 << 46, before[1]))
     try:
-        with pytest.raises(Unavailable, match="RLIMIT_FSIZE"):
+        with pytest.raises(Unavailable, match=f"has a limit {name}, and"):
             plan.release(why="x")
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        resource.setrlimit(number, before)
     assert own.history() == []
 
 

@@ -32,10 +32,9 @@ from tallystick.tables.sources import (
     BESIDE,
     NO_NAMES,
     Names,
-    check_room,
+    check_limits,
     identity,
     request,
-    room_for_arrays,
 )
 from tallystick.tables.steps import EachRow
 
@@ -365,8 +364,7 @@ def preflight(plan: Plan, reader: Reader | None = None) -> None:
         return
     with quiet("rehearsing the plan"):
         engine = reader.engine
-        if engine.in_shares:  # it works in the memory of this process
-            check_room()
+        check_limits()
         same_columns(plan, engine)
         _rehearse_stages(plan, engine)
 
@@ -528,7 +526,7 @@ def _ways(plan: Plan, engine: Engine, program: Program) -> list[Way]:
     stages = Way(None, 1 if program.long_rows else 1 + max(rows - 1, 0) // ROWS_PER_SHARE)
     if program.by_sorting is None:
         return [stages]
-    most_rows = room_for_arrays(MOST_BYTES) // program.by_sorting.of_row
+    most_rows = MOST_BYTES // program.by_sorting.of_row
     sorting = Way(program.by_sorting, 1 + rows // max(most_rows, 1), most_rows)
     return [sorting, stages] if _sortable(sorting) else [stages]
 

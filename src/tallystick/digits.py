@@ -239,7 +239,7 @@ def fixed(value: Number, decimals: int) -> str:
 
 
 def decimals_of(lower: Number, upper: Number, value: Number = 0) -> int | None:
-    """Return the decimals that show two digits of an interval's width; whole numbers have none.
+    """Return the decimals that show two digits of an interval's width; 0 for whole numbers.
 
     None if the numbers are too large, or the width is too small, for plain decimals.
 

@@ -482,6 +482,10 @@ class DataChanged(Problem, UserWarning):
     _before_offers = ". For a new release: "
 
 
+class LargeDelta(UserWarning):
+    """The delta of a new limit is large: so many people may be published as they are."""
+
+
 class NotCharged(UserWarning):
     """A charge was made and dropped before it was taken, so the release that it was meant for is not paid for."""
 

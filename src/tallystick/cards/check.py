@@ -11,7 +11,15 @@ from tallystick.cards.card import Card, card_of, uncertified
 from tallystick.cards.contents import Subject
 from tallystick.cards.fits import FORMAT as FIT
 from tallystick.cards.fits import FitPlan
-from tallystick.cards.versions import Compared, compare, compare_table, other_version, same
+from tallystick.cards.versions import (
+    Compared,
+    compare,
+    compare_table,
+    earlier_delta,
+    lines_of,
+    other_version,
+    same,
+)
 from tallystick.errors import InvalidInput, TallystickError
 from tallystick.ledger.filters import Amount
 from tallystick.ledger.journal import request_digest
@@ -172,13 +180,13 @@ _OTHER_TABLE = "the ledger's answer is another one: it was changed"
 
 
 def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: str) -> str:
-    """Whether the stored answer is this table, whatever ends its lines."""
+    """Return the problem with a table, if it is not the stored answer. Its lines may end with LF or with CRLF."""
     if _is_fit(facts):
         return "the card is that of a fit, which has no table"
     from tallystick.tables.release import Release
 
     released = Release(_planned(facts, account), answer).to_csv()
-    return "" if released.splitlines() == table.splitlines() else _OTHER_TABLE
+    return "" if lines_of(released) == lines_of(table) else _OTHER_TABLE
 
 
 def _planned(facts: Mapping[str, Any], account: Account) -> Plan:
@@ -305,13 +313,15 @@ def _made_again(
     proof = facts["evidence"].get("certificate", {}).get("text")
     named = facts["released"]["dataset"]
     names = facts["again"].get("names", {})
-    subject = Subject(plan, account, limit, receipt, purpose, named, facts["again"]["about"], proof, made, names)
+    software = other_version(facts)
+    shown_at = earlier_delta(limit) if software else None
+    about = facts["again"]["about"]
+    subject = Subject(plan, account, limit, receipt, purpose, named, about, proof, made, names, shown_at)
     fresh = json.loads(card_of(subject).to_json())
     if made is not None and not _has_noise_flags(facts):
         fresh["left_out"] = _without_noise_flags(fresh["left_out"], made)
     different = [name for name in fresh if not same(fresh[name], facts.get(name))]
     different += sorted(set(facts) - set(fresh))
-    software = other_version(facts)
     if software and set(facts) == set(fresh):
         yield from _of_other_version(compare(fresh, facts, made), software, against)
         return

@@ -46,6 +46,8 @@ class Subject:
     """What was released, where it is a table."""
     names: Mapping[str, str] = field(default_factory=dict)
     """What columns are called that the plan calls otherwise: those of a statement in SQL."""
+    shown_at: float | None = None
+    """The delta at which an earlier version showed epsilon; None for the rule of this version."""
 
     @property
     def price(self) -> Amount:
@@ -63,7 +65,7 @@ class Subject:
     @property
     def quoted_delta(self) -> float:
         """The delta at which the account's epsilon is shown."""
-        return quoted_delta(self.limit)
+        return quoted_delta(self.limit) if self.shown_at is None else self.shown_at
 
 
 def contents(subject: Subject) -> dict[str, Any]:

@@ -302,7 +302,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """What an attacker could learn, in frequencies."""
+    """The odds of an attacker, in frequencies."""
 
     heading: str
     intro: str

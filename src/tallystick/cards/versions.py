@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import csv
-import io
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick import __version__
+from tallystick.ledger.filters import USUAL_DELTA, Amount
 from tallystick.tables.output import csv_text
 from tallystick.tables.release import NO_CONFIDENCE
 
@@ -76,6 +76,19 @@ def other_version(facts: Mapping[str, Any]) -> str:
     software = str(facts["accounting"]["software"])
     is_other = software != f"tallystick {__version__}" and _SOFTWARE.fullmatch(software)
     return software if is_other else ""
+
+
+def earlier_delta(limit: Amount) -> float:
+    """The delta at which version 0.1.0 shows epsilon on a card: ten times that of the limit, and at least 1e-6.
+
+    >>> from tallystick.ledger.filters import Filter
+    >>> earlier_delta(Amount(Filter("zcdp"), 10**11, 10**12))
+    1e-05
+    """
+    if limit.filter.kind == "approx":
+        return float(limit.delta)
+    above = max(USUAL_DELTA, float(10 * limit.delta))
+    return above if above < 1.0 else float(1 + limit.delta) / 2
 
 
 @dataclass
@@ -195,14 +208,35 @@ def same(fresh: Any, stated: Any) -> bool:
     return bool(fresh == stated)
 
 
+def lines_of(table: str) -> list[str]:
+    r"""Lines of a CSV text. LF and CRLF end a line, and no other character does.
+
+    >>> lines_of("n,low\r\n7,6\n") == lines_of("n,low\n7,6")
+    True
+    >>> lines_of("n,low\u20287,6")
+    ['n,low\u20287,6']
+    """
+    return table.replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
+def _cells(table: str) -> list[list[str]]:
+    """Cells of a CSV text; none if it cannot be read or holds a CR without LF, at which readers differ."""
+    lines = lines_of(table)
+    if any("\r" in line for line in lines):
+        return []
+    try:
+        return list(csv.reader(lines))
+    except csv.Error:
+        return []
+
+
 def compare_table(release: Release, table: str) -> Compared:
     """Compare a CSV table of another version with the stored answer: groups and values, not the intervals."""
     found = Compared()
     drawn = {**release.data, **release.drawn()}
-    fresh, filled, stated = (
-        list(csv.reader(io.StringIO(text, newline="")))
-        for text in (release.to_csv(), csv_text(release.columns, zip(*drawn.values(), strict=True)), table)
-    )
+    fresh = _cells(release.to_csv())
+    filled = _cells(csv_text(release.columns, zip(*drawn.values(), strict=True)))
+    stated = _cells(table)
     if [len(row) for row in fresh] != [len(row) for row in stated] or fresh[0] != stated[0]:
         found.wrong.add("table")
         return found

@@ -102,7 +102,7 @@ class LazyGroup(TyperGroup):
         super().__init__(**settings | {"commands": Commands()})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command, or None if there is none of this name."""
+        """Return a command; None if the name is unknown."""
         return _imported(cmd_name) if cmd_name in _PLACES else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -2,6 +2,7 @@
 
     numbers(width)     tables of numbers: ordinary, missing, infinite, large, repeated
     tables(like)       tables with the columns and types of ``like``, in families of text
+    examples(shape)    numbers or tokens for a model, in several tries
 
 A table holds one difficulty at a time, because a table of everything hides much: the mean of a column with an infinite
 number is not a number, with other rows and without them.
@@ -85,6 +86,26 @@ def tables(like: Any) -> dict[str, list[Any]]:
     except Exception:  # a container that is not known here
         return {}
     return {family: [table.tolist() for table in made] for family, made in lists.items()}
+
+
+TRIES = (((2, 10), "normal"), ((1, 5), "uniform"), ((0, 2), "normal"), ((0, 2), "uniform"))
+"""Ranges of whole numbers, and the law of other numbers. A model gets the first try on which it runs.
+
+A token of padding may be any number, so the ranges differ. A model with few tokens has 0 and 1.
+"""
+
+
+def examples(shape: tuple[int, ...], attempt: int, *, is_whole: bool) -> NDArray[Any]:
+    """Made-up examples of a try: tokens if the numbers are whole, else normal ones or ones between 0 and 1.
+
+    >>> examples((2, 3), 0, is_whole=True).min() >= 2, examples((2,), 2, is_whole=True).max() <= 1
+    (np.True_, np.True_)
+    """
+    random = np.random.default_rng(attempt)
+    tokens, law = TRIES[attempt]
+    if is_whole:
+        return random.integers(*tokens, size=shape)
+    return random.normal(size=shape) if law == "normal" else random.uniform(size=shape)
 
 
 def _arrays(like: Any) -> dict[str, list[Any]]:

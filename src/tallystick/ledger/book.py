@@ -17,6 +17,7 @@ from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import first_write, journal, opening, places, views
 from tallystick.ledger.account import Account
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, digest
+from tallystick.ledger.copies import CopyLock
 from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position, Terms
 from tallystick.ledger.partition import Partition
@@ -78,7 +79,6 @@ class Ledger:
         create = create and not is_there  # a new ledger cannot contain a known head
         self._clock = clock
         self._config = config
-        self._may_anchor = False
         self._last: tuple[tuple[object, ...], Terms | None] = ((), None)
         self.lost: first_write.Missing | None = None
         self.store = self._opened_store(place, create, probe, is_accepted=first_use is not None)
@@ -96,7 +96,7 @@ class Ledger:
             if expect_head is not None:
                 first_write.accept_head(self.store, self._anchor, expect_head)
                 self._keep_place()
-            self._may_anchor = self.is_seen
+            self.store.on_turn(CopyLock(self.id, config).held)
             self.store.on_commit(self._keep_anchor)
             if first_use is not None:
                 self._use_first(first_use)
@@ -187,7 +187,6 @@ class Ledger:
         self._anchor.require_writable()
         with self.store.write("first use") as transaction:
             first_write.record_first_use(transaction, self.now(), principal=self.principal, why=why)
-            self._may_anchor = True
         self._keep_place()
 
     def _use_older(self, why: str) -> None:
@@ -233,9 +232,8 @@ class Ledger:
         self._known = self._places.write(self.id)
 
     def _keep_anchor(self, seq: int, head: str) -> None:
-        """Move the anchor; a ledger that is only read (a reader may have to sync it) gets none."""
-        if self._may_anchor:
-            self._anchor.write(Anchor(seq, head))
+        """Move the anchor to an entry that a writer of this process has made durable."""
+        self._anchor.write(Anchor(seq, head))
 
     def require_entry(self, head: str) -> None:
         """Raise ``LedgerIntegrity`` unless an entry of the chain has this hash; every hash is computed again."""
@@ -262,7 +260,6 @@ class Ledger:
             raise first_write.refusal()
         if not self._places.is_complete(self._known):
             self._keep_place()
-        self._may_anchor = True
         newest = transaction.latest = journal.head(transaction)
         if (anchor.seq, anchor.head) != newest:  # a writer may be about to write its anchor
             self._compare(anchor, transaction)

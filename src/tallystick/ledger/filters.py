@@ -119,6 +119,8 @@ RULES: Final[dict[str, Rule]] = {
 
 USUAL_DELTA: Final = 1e-6
 """The delta at which epsilon is shown for an account whose limit has none."""
+MOST_FOR_CONVERSION: Final = Fraction(1, 100_000)
+"""Largest part of a quoted delta that the conversion to epsilon uses. A larger part shows a smaller epsilon."""
 WHAT_RHO_IS: Final = (
     "rho (zCDP) adds up over releases and, at any delta, promises an epsilon of at most rho + 2 sqrt(rho ln(1/delta))"
 )
@@ -267,17 +269,19 @@ def quoted_delta(limit: Amount, spent: float = 0.0) -> float:
     """The one delta at which every screen, card and file shows epsilon for an account with this limit.
 
     An account in epsilon has the delta of its limit. For any other, epsilon is finite only above the delta that the
-    limit lets the account spend: it is shown at ten times that delta, and at least at 1e-6. ``spent`` is the delta of
-    a plan that may be above the limit.
+    limit lets the account spend. Half of the quoted delta is for the limit, and half for the conversion of rho: twice
+    the limit's delta. A smaller factor hardly lowers delta and raises epsilon without bound. The conversion gets at
+    most 1e-5, so a large limit is quoted at about its own delta, where epsilon is never 0. The quoted delta is at
+    least 1e-6. ``spent`` is the delta of a plan that may be above the limit.
 
     >>> quoted_delta(Amount(Filter("zcdp"), 5 * 10**11)), quoted_delta(Amount(Filter("zcdp"), 5 * 10**11, 10**12))
-    (1e-06, 1e-05)
+    (1e-06, 2e-06)
     """
     most = max(limit.delta, as_written("delta", spent))
     if limit.filter.kind == "approx" and limit.delta == most:
         return float(limit.delta)
-    above = max(USUAL_DELTA, float(10 * most))
-    return above if above < 1.0 else float(1 + most) / 2
+    for_conversion = min(most, MOST_FOR_CONVERSION, (1 - most) / 2)
+    return max(USUAL_DELTA, float(most + for_conversion))
 
 
 def root_up(value: float) -> float:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
 
-from tallystick.errors import InvalidInput, Refused, Remedy
+from tallystick.errors import InvalidInput, LargeDelta, Refused, Remedy
 from tallystick.ledger import journal
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import canonical, check_reason, checked
@@ -40,6 +43,8 @@ def open_account(
     with ledger.store.read() as transaction:
         row = transaction.row("account_named", name)
     if row is None:
+        require_small_delta(limit)
+        warn_of_delta(limit, stacklevel=4)
         with ledger.store.write("open") as transaction:
             row = transaction.row("account_named", name) or _insert(transaction, wanted, partition, ledger.now())
     account = AccountRow(*row)
@@ -49,6 +54,37 @@ def open_account(
             if partition_of(transaction, account.id) != partition:
                 raise Refused(f"block {name!r} exists and is cut along other rows; what a block is never changes")
     return account
+
+
+MOST_DELTA: Final = Fraction(1, 100)
+"""Largest delta of a new limit."""
+USUAL_MOST_DELTA: Final = Fraction(1, 10_000)
+"""Delta of a new limit above which a warning says what it allows."""
+
+
+def require_small_delta(budget: Budget) -> None:
+    """Refuse a limit whose delta is too large. Accounts that have such a limit stay as they are.
+
+    >>> require_small_delta(Budget.zcdp(0.5, 0.01))
+    """
+    delta = budget.delta
+    if delta > MOST_DELTA:
+        allowed = f"at most {float(MOST_DELTA)}: {_delta_in_words(delta)}"
+        raise InvalidInput("delta of the limit", float(delta), allowed, code="large_delta")
+
+
+def warn_of_delta(budget: Budget, *, stacklevel: int) -> None:
+    """Warn if the delta of a new limit is large."""
+    delta = budget.delta
+    if delta > USUAL_MOST_DELTA:
+        text = f"delta {float(delta):g} of the limit is large: {_delta_in_words(delta)}"
+        warnings.warn(LargeDelta(text), stacklevel=stacklevel)
+
+
+def _delta_in_words(delta: Fraction) -> str:
+    """What a delta allows, in words."""
+    people = math.floor(1 / delta)
+    return f"one person in {people:,} may be published as is. Use a delta far below 1 / number of people, such as 1e-6"
 
 
 def named_unit(budget: Budget, unit: str | None) -> str | None:
@@ -185,6 +221,8 @@ def check_raise(row: AccountRow, account: Account, budget: PrivacyLoss | Budget)
         raise Refused(f"account {account.name!r} is closed")
     if limit.limit0 < row.limit0 or limit.limit1 < row.limit1:
         raise Refused("a limit only rises: what was promised to be possible may already have been spent")
+    if limit.limit1 > row.limit1:
+        require_small_delta(limit)
     if (limit.limit0, limit.limit1) == (row.limit0, row.limit1):
         raise InvalidInput("budget", str(Amount(account.currency, *limit[1:3])), "a limit above the present one")
     return limit
@@ -193,7 +231,10 @@ def check_raise(row: AccountRow, account: Account, budget: PrivacyLoss | Budget)
 def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, *, why: str, signer: Signer) -> Amount:
     """Append a signed raise; a limit never falls and the filter never changes."""
     check_reason(why)
-    limit = check_raise(ledger.account_row(account.name), account, budget)
+    row = ledger.account_row(account.name)
+    limit = check_raise(row, account, budget)
+    if limit.limit1 > row.limit1:
+        warn_of_delta(limit, stacklevel=4)
     with ledger.store.write("raise") as transaction:
         row = journal.account_row(transaction, account.id)
         check_raise(row, account, limit)

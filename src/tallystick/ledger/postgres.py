@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Remedy, TallystickError, Unavailable
 from tallystick.ledger.places import name_of_url
-from tallystick.ledger.store import STATEMENTS, Check, Listener, NotChecked, Probe, Row, migrations, pending
+from tallystick.ledger.store import (
+    STATEMENTS,
+    Check,
+    Listener,
+    Lock,
+    NotChecked,
+    Probe,
+    Row,
+    migrations,
+    pending,
+    unlocked,
+)
 from tallystick.place import Place
 
 if TYPE_CHECKING:
@@ -80,6 +91,8 @@ OBJECTS: Final = (
 tables and functions may be in the same schema.
 """
 LEDGER_TABLES: Final = ["migration", "entry", "account", "dataset", "charge", "line", "answer", "quarantine", "failure"]
+ALONE: Final = ""
+"""Name of every copy in a database. A copied server has the names of the first one, and writers queue there anyhow."""
 _DIALECT: Final = {name: sql.replace("?", "%s") for name, sql in STATEMENTS.items()}
 
 
@@ -135,6 +148,7 @@ class PostgresStore:
         self._process = 0
         self._listener: Listener | None = None
         self._check: Check | None = None
+        self._lock: Lock = unlocked
         self._on_connect: Callable[[], None] | None = None
         with self._translated():
             self._migrate(create)
@@ -260,18 +274,19 @@ class PostgresStore:
         named: Probe | None = None if probe is None else (lambda point: probe(f"{operation}: {point}"))
         with self._mutex, self._translated():
             connection = self._connected()
-            with self._transaction(connection, WRITE, QUEUE):
-                transaction = PostgresTransaction(connection, named)
-                if self._check:
-                    self._check(transaction)
-                yield transaction
-                newest = transaction.latest or transaction.row("head")
+            with self._lock(ALONE):
+                with self._transaction(connection, WRITE, QUEUE):
+                    transaction = PostgresTransaction(connection, named)
+                    if self._check:
+                        self._check(transaction)
+                    yield transaction
+                    newest = transaction.latest or transaction.row("head")
+                    if named:
+                        named("before COMMIT")
                 if named:
-                    named("before COMMIT")
-            if named:
-                named("after COMMIT")
-            if self._listener and newest:
-                self._listener(int(newest[0]), str(newest[1]))
+                    named("after COMMIT")
+                if self._listener and newest:
+                    self._listener(int(newest[0]), str(newest[1]))
 
     @contextlib.contextmanager
     def read(self) -> Iterator[PostgresTransaction]:
@@ -295,6 +310,10 @@ class PostgresStore:
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""
         self._check = check
+
+    def on_turn(self, lock: Lock) -> None:
+        """Register a lock that is held from before the check of a write until its listener has returned."""
+        self._lock = lock
 
     def on_connect(self, check: Callable[[], None]) -> None:
         """Register a function that may refuse a new connection, before anything is answered through it."""

@@ -55,6 +55,7 @@ class Registered:
     marks: frozenset[str] = frozenset()  # facts that every name of the same data shares, of every place it has had
     newest_marks: frozenset[str] = frozenset()  # those of its newest place
     seq: int = 0  # the entry of its newest registration
+    history: tuple[tuple[int, frozenset[str]], ...] = ()  # the entry and the marks of every registration, oldest first
 
     @property
     def note(self) -> str:
@@ -198,6 +199,7 @@ def registered(ledger: Ledger) -> dict[str, Registered]:
             marks=frozenset(mark for row in mine for mark in bodies[row.seq].get("marks", [])),
             newest_marks=frozenset(bodies[newest.seq].get("marks", [])),
             seq=newest.seq,
+            history=tuple((row.seq, frozenset(bodies[row.seq].get("marks", []))) for row in mine),
         )
     return datasets
 

@@ -28,7 +28,7 @@ class Offer(Plain):
     would_fit: Mapping[str, Any] | None = None
     """The denial that paying would meet, as error data with the remedies that fit."""
     refused: Mapping[str, Any] | None = None
-    """The refusal of the data as error data: closed after a failure, or below their least price."""
+    """The refusal as error data: a key that cannot be used, data that are closed, or a cost below their least price."""
     again: int | None = None
     """The charge that has the answer already, so that nothing would be charged; None if there is none."""
     paid_before: Mapping[str, Any] | None = None

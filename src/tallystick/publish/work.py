@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.cards import card
-from tallystick.errors import BudgetExceeded, DataChanged, Refused, Remedy
-from tallystick.ledger.chain import digest
+from tallystick.errors import BudgetExceeded, DataChanged, IdempotencyConflict, Refused, Remedy, Unavailable
+from tallystick.ledger.chain import check_reason, digest
 from tallystick.ledger.pay import charged_delta
 from tallystick.publish.datasets import told_of_moves
 from tallystick.publish.outcome import Answer, Offer, Outcome, Payment, Released
@@ -85,9 +85,20 @@ class Work:
             left_amount=left.to_dict(),
             fits=price.fits(left),
             would_fit=self._problem(lambda: self.account.rehearse(price)),
-            refused=self._problem(lambda: self.account.admit(price, source=self._source)),
+            refused=self._problem(lambda: self._check_run(price)),
             **facts,
         )
+
+    def _check_run(self, price: Amount) -> None:
+        """Raise what ``run`` would raise about the key, the reason and the data, before it opens them."""
+        if self.why:  # a price may be asked before there is a reason
+            check_reason(self.why)
+        self.check_key()
+        self.account.admit(price, source=self._source)
+
+    def check_key(self) -> None:
+        """Raise if the key cannot be used for this request."""
+        run.check_key(self.plan, self.account, key=self.key, dataset=self.dataset.name, names=self.names)
 
     def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
         """Return what the offer says besides; raise if a new plan does not say which epsilon it means."""
@@ -138,7 +149,7 @@ class Work:
             check()
         except BudgetExceeded as problem:
             return self.denial(problem).to_data()
-        except Refused as problem:
+        except (Refused, IdempotencyConflict, Unavailable) as problem:
             return problem.to_data()
         return None
 
@@ -222,7 +233,7 @@ class Work:
     def outcome(self, receipt: Receipt | None, *, fresh: bool, **found: Any) -> Outcome:
         """Return the outcome with its payment, receipt and key."""
         assert receipt is not None  # an account has paid
-        key = self.key or self.account.ledger.charge_row(receipt.charge)[0].key
+        key = self.account.ledger.charge_row(receipt.charge)[0].key if self.key is None else self.key
         return Outcome(key, self.payment(receipt, fresh=fresh), receipt=json.loads(receipt.to_json()), **found)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from tallystick.errors import BudgetExceeded, ChargedAgain, InvalidInput, Refused, TallystickError, Unavailable
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.pay import charged_delta, find_answer, paid_before, pay, rehearse, stored_answer
+from tallystick.ledger.pay import check_key as pay_check_key
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.denial import with_plans
 from tallystick.tables.dialects import SATURATED_TOTAL
@@ -31,10 +32,9 @@ from tallystick.tables.sources import (
     BESIDE,
     NO_NAMES,
     Names,
-    check_room,
+    check_limits,
     identity,
     request,
-    room_for_arrays,
 )
 from tallystick.tables.steps import EachRow
 
@@ -270,6 +270,12 @@ def answered_before(
     return None if paid is None else paid.receipt
 
 
+def check_key(plan: Plan, account: Account, *, key: str | None, dataset: str | None, names: Names = NO_NAMES) -> None:
+    """Raise if the key cannot be used for this plan; no data is opened and nothing is charged."""
+    asked = Asked.of(plan, account, dataset, names)
+    pay_check_key(asked, account, key=key, delta=charged_delta(account, plan.delta))
+
+
 def asked_before(
     plan: Plan, account: Account, *, dataset: str | None, names: Names = NO_NAMES, forms: Forms = ()
 ) -> ChargedAgain | None:
@@ -358,8 +364,7 @@ def preflight(plan: Plan, reader: Reader | None = None) -> None:
         return
     with quiet("rehearsing the plan"):
         engine = reader.engine
-        if engine.in_shares:  # it works in the memory of this process
-            check_room()
+        check_limits()
         same_columns(plan, engine)
         _rehearse_stages(plan, engine)
 
@@ -521,7 +526,7 @@ def _ways(plan: Plan, engine: Engine, program: Program) -> list[Way]:
     stages = Way(None, 1 if program.long_rows else 1 + max(rows - 1, 0) // ROWS_PER_SHARE)
     if program.by_sorting is None:
         return [stages]
-    most_rows = room_for_arrays(MOST_BYTES) // program.by_sorting.of_row
+    most_rows = MOST_BYTES // program.by_sorting.of_row
     sorting = Way(program.by_sorting, 1 + rows // max(most_rows, 1), most_rows)
     return [sorting, stages] if _sortable(sorting) else [stages]
 

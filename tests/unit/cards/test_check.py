@@ -152,6 +152,23 @@ def test_the_table_of_another_version_is_compared_by_groups_and_values(clinic) -
     assert not all(finding.holds for finding in check_card(card(release), clinic.ledger, table=wider))
 
 
+@pytest.mark.parametrize("separator", ["\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
+def test_a_table_whose_lines_no_csv_reader_would_see_is_another_one(clinic, separator: str) -> None:
+    release = clinic.release()
+    joined = release.to_csv().replace("\n", separator)
+    for made in (card(release), of_version(card(release))):
+        assert not all(finding.holds for finding in check_card(made, clinic.ledger, table=joined))
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_a_table_may_end_its_lines_with_lf_or_crlf(clinic, ending: str) -> None:
+    release = clinic.release()
+    text = release.to_csv().replace("\n", ending)
+    for made in (card(release), of_version(card(release))):
+        for table in (text, text.removesuffix(ending)):
+            assert all(finding.holds for finding in check_card(made, clinic.ledger, table=table))
+
+
 def test_a_true_card_still_agrees_after_later_releases(clinic) -> None:
     made = card(clinic.release())
     clinic.release(key="t2")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import pkgutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -384,3 +385,61 @@ def test_a_cancellation_in_progress_is_raised_after_the_answer_is_stored(book: A
     again = run(request, book)
     assert again.paid is not None
     assert again.paid.again
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_key_is_refused_and_is_not_a_request_without_a_key(book: Any, kind: str) -> None:
+    request = replace(requests(book)[kind], key="")
+    for ask in (price, rehearse, run):
+        with pytest.raises(InvalidInput) as caught:
+            ask(request, book)
+        assert caught.value.argument == "key"
+    assert used(book).a0 == 0
+
+
+WRONG = {
+    "blank key": {"key": " "},
+    "long key": {"key": "k" * 300},
+    "unseen character": {"key": "k\u202e"},
+    "empty reason": {"why": ""},
+    "blank reason": {"why": " "},
+    "control character": {"why": "report\x1b[2J"},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_price_refuses_keys_and_reasons_as_a_run_does(book: Any, kind: str, wrong: str) -> None:
+    request = replace(requests(book)[kind], **WRONG[wrong])
+    told = []
+    for ask in (run, price):
+        with pytest.raises(InvalidInput) as caught:
+            ask(request, book)
+        told.append((caught.value.argument, caught.value.allowed))
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_offer_says_that_its_key_belongs_to_another_request(book: Any, kind: str) -> None:
+    book.open("patients").pay(ts.zcdp(rho=0.01), why="another", key="taken")
+    request = replace(requests(book)[kind], key="taken")
+    with pytest.raises(IdempotencyConflict) as caught:
+        run(request, book)
+    refused = price(request, book).refused
+    assert refused is not None
+    assert TallystickError.from_data(through_json(dict(refused))).code == caught.value.code
+
+
+def test_an_offer_says_that_its_key_was_burned(book: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = requests(book)["linear"]
+    with monkeypatch.context() as failing:
+        failing.setattr("tallystick.tables.run._integers", raise_an_error)
+        with pytest.raises(TallystickError):
+            run(request, book)
+    refused = price(request, book).refused
+    assert refused is not None
+    assert refused["code"] == "key_conflict"
+
+
+def raise_an_error(*_: object) -> None:
+    raise OSError

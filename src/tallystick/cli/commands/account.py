@@ -55,7 +55,7 @@ def open_(
     """Open an account; its filter follows from the budget's type and never changes."""
     from tallystick.accounting.expression import read_loss
     from tallystick.ledger import Budget, Partition
-    from tallystick.ledger.opening import named_unit
+    from tallystick.ledger.opening import named_unit, require_small_delta, warn_of_delta
 
     loss, steps = read_loss(budget), _milestones(milestone)
     split: Partition | None = None
@@ -67,6 +67,8 @@ def open_(
     if dry_run:
         limit = Budget.of(loss)
         named_unit(limit, unit)
+        require_small_delta(limit)
+        warn_of_delta(limit, stacklevel=2)
         if split:
             split.require(limit.protects.adjacency)
         facts: dict[str, Any] = {"name": name, "filter": limit.filter.name, "limit": [limit.limit0, limit.limit1]}

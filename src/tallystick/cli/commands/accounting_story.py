@@ -109,6 +109,7 @@ def _draw(year: PrivacyLoss, training: PrivacyLoss, folder: Path) -> tuple[Path,
 
 def _say(out: Console, story: Story) -> None:
     from tallystick.accounting.adjacency import Protects
+    from tallystick.cards.explanation import Explanation
     from tallystick.cards.meaning import Whom
 
     def heading(text: str) -> None:
@@ -125,7 +126,7 @@ def _say(out: Console, story: Story) -> None:
     for line in story.methods.lines():
         out.print(line, markup=False, soft_wrap=True, highlight=False)
     heading("3. Explain: what the year means to one patient")
-    say_meaning(out, story.meaning, Whom(Protects(unit="patient")))
+    say_meaning(out, Explanation(story.meaning, Whom(Protects(unit="patient"))))
     heading("4. Calibrate: before publishing, not after")
     goal = f"epsilon 1 at delta {typed(DELTA)}"
     out.print(f"  52 weekly counts fit {goal} with noise of standard deviation {up(story.sigma, 5)}")

@@ -1,4 +1,4 @@
-"""``tallystick epsilon`` and ``tallystick delta``: the two read-outs of a loss."""
+"""``tallystick epsilon`` and ``tallystick delta``: the two values of a privacy loss."""
 
 from __future__ import annotations
 

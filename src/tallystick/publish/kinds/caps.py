@@ -40,7 +40,7 @@ class Caps(Kind):
         self._check_columns(table)
         options = {"within": self.within, "beyond": self.beyond, **request.cost.words}
         asked = suggest_caps(table, by=self.by, ranges=self.ranges, **options)
-        key = request.key or plan_key(asked.plan, dataset)
+        key = request.key_or(plan_key(asked.plan, dataset))
         return CapsWork(account, dataset, request.why or "", key, asked.plan, asked)
 
     def _check_columns(self, table: Table) -> None:

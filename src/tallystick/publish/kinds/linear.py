@@ -29,7 +29,7 @@ class LinearFit(Fit):
         dataset, account, table = self.registered(book)
         regression = linear_regression(table, target=self.target, features=self.features, bounds=self.bounds)
         plan = regression.plan(**request.cost.words).plan
-        key = request.key or plan_key(plan, dataset)
+        key = request.key_or(plan_key(plan, dataset))
         return LinearWork(account, dataset, request.why or "", key, plan, regression)
 
 

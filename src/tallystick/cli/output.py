@@ -1,6 +1,7 @@
 """How a command answers: one JSON object, or the same numbers for a person.
 
-Answers go to stdout; progress and complaints go to stderr. Colour appears only on a terminal and never with NO_COLOR.
+Answers go to stdout. Cost, files, progress and complaints go to stderr. Colour appears only on a terminal and never
+with NO_COLOR.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +34,8 @@ Place = Annotated[
     typer.Option("--ledger", metavar="PATH|URL", help="The ledger (default $TALLYSTICK_LEDGER, then ./tallystick.db)."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")]
+Details = Annotated[bool, typer.Option("--details", help="Also print how the numbers were made.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only the result: the table, or the names of files.")]
 Why = Annotated[str, typer.Option("--why", help="The reason; it is kept in the record.")]
 
 
@@ -52,6 +55,28 @@ def deliver(answer: Answer, *, as_json: bool) -> None:
         print_json(f"tallystick/{answer.command}", {"asked": answer.asked, "found": answer.found})
     else:
         answer.say(console())
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What a person sees: results on stdout, everything else on stderr."""
+
+    quiet: bool = False
+    """True if only results are printed."""
+
+    def result(self, lines: Iterable[str]) -> None:
+        """Print lines of a result as they are: a table is not wrapped."""
+        out = console()
+        for line in lines:
+            out.print(line, soft_wrap=True, markup=False)
+
+    def note(self, lines: Iterable[str]) -> None:
+        """Print lines beside a result, wrapped at the width of the terminal."""
+        if self.quiet:
+            return
+        errors = console(stderr=True)
+        for line in lines:
+            errors.print(line, soft_wrap=not errors.is_terminal, markup=False)
 
 
 def print_json(schema: str, body: Mapping[str, Any]) -> None:

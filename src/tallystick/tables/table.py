@@ -31,7 +31,7 @@ from tallystick.tables.measures import measure_from_data
 from tallystick.tables.meeting import meeting
 from tallystick.tables.parts import MOST_NUMBERS, UNITS, Caps, OfTable, Part
 from tallystick.tables.program import text_of
-from tallystick.tables.reporting.plan import GROUP_SIZES, explained, facts
+from tallystick.tables.reporting.plan import GROUP_SIZES, cost_words, explained, facts, one_line, screen
 from tallystick.tables.reporting.table import groups, line, page
 from tallystick.tables.schema import UNSUPPORTED, Schema, all_different, column_name, new_name, said
 from tallystick.tables.sources import JOINED, LISTED, Source, of_source, public_input, source_from_data, source_of
@@ -347,7 +347,7 @@ CAPS_SHARE = 0.05
 MOST_MEASURES = 100
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Query:
     """What is asked. ``plan`` prices it; no data has been opened yet."""
 
@@ -378,6 +378,9 @@ class Query:
         query = cls(table, grouped.columns, grouped.keys, tuple(bound), _caps(grouped, [m for _, m in bound]))
         query._check_size()
         return query
+
+    def __repr__(self) -> str:
+        return f"<Query {one_line(self)}; no cost yet: .plan(rho=...)>"
 
     def _check_size(self) -> None:
         fields = [field for name, measure in self.measures for field in measure.fields(name)]
@@ -673,10 +676,11 @@ class Plan:
         }
 
     def __repr__(self) -> str:
-        return f"<Plan {self.hash[:12]}: {', '.join(self.measures)}; {self.privacy}>"
+        return f"<Plan {one_line(self.query)}; costs {cost_words(self)}>"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html_text(self.explain())}</pre>"
+        lines = "\n".join(screen(self))
+        return f"<pre>{html_text(lines)}</pre>"
 
 
 def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | None = None) -> Plan:

@@ -31,7 +31,7 @@ def shell(request, tmp_path, monkeypatch, capsys):
         code = run([*words])
         said = capsys.readouterr()
         assert code == 0, said.out + said.err
-        return said.out
+        return said.out if "--json" in words else said.out + said.err
 
     add = ["dataset", "add", "visits.csv", "--unit", "patient", "--population", "clinic", "--limit", request.param]
     call(*add, "--max-groups", "2", "--max-rows-per-group", "1")

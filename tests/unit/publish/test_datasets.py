@@ -93,7 +93,10 @@ def test_single_rows_may_be_protected_and_the_plan_warns(run, here) -> None:
     words = "dataset add visits.csv --population rows --unit each-row --limit epsilon=1".split()
     assert run(*words).code == 0
     assert run("dataset", "show", "visits", "--json").document["found"]["account"]["unit"] == "row"
-    assert "WARNING" in run(*"publish plan visits --measures count --epsilon 0.1".split()).out
+    assert (
+        "single rows are protected, not the people"
+        in run(*"publish plan visits --measures count --epsilon 0.1".split()).out
+    )
 
 
 @pytest.mark.parametrize(

@@ -278,7 +278,7 @@ def test_explain_in_a_statement_is_an_offer_and_charges_nothing(book: Any) -> No
     outcome = run(Request(Statement(f"EXPLAIN {SQL}"), Cost(rho=0.01)), book)
     assert outcome.paid is None
     assert outcome.offer is not None
-    assert "no data was opened" in outcome.offer.explained
+    assert "No data was read and nothing was charged." in outcome.offer.explained
     assert used(book).a0 == 0
 
 

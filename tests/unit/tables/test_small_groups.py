@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import tallystick as ts
-from tallystick.cli.outcomes import table
 from tallystick.mechanisms.noise.gaussian import DiscreteGaussian
 from tallystick.tables.estimates import Estimate, Noisy, cut_at_zero, plain, ratio
 from tallystick.tables.parts import Rows

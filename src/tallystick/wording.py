@@ -31,6 +31,12 @@ def number_text(value: Any) -> str:
     return typed(value) if is_number else repr(value)
 
 
+def worded(table: Mapping[str, Words], remedy: Remedy) -> str | None:
+    """A remedy in the words of a table; None for a kind of a newer version, which the table does not have."""
+    words = table.get(remedy.kind)
+    return None if words is None else words(remedy)
+
+
 def offered(words: Words, remedies: Iterable[Remedy]) -> list[str]:
     """The words of the remedies that an interface can offer."""
     texts = [words(remedy) for remedy in remedies]
@@ -215,9 +221,9 @@ INTERFACES: Final[Mapping[str, Mapping[str, Words]]] = {"python": IN_PYTHON, "sq
 
 def in_python(remedy: Remedy) -> str | None:
     """A remedy as a call of Python."""
-    return IN_PYTHON[remedy.kind](remedy)
+    return worded(IN_PYTHON, remedy)
 
 
 def in_sql(remedy: Remedy) -> str | None:
     """A remedy as words of a statement, or else as a call of Python."""
-    return INTERFACES["sql"][remedy.kind](remedy)
+    return worded(INTERFACES["sql"], remedy)

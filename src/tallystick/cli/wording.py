@@ -241,7 +241,8 @@ def in_shell(remedy: Remedy, command: Command) -> str | None:
     is_in_statement = remedy.kind in IN_STATEMENT or remedy.get("in_statement")  # which overrides options
     if command.takes_statement and is_in_statement:
         return IN_SQL[remedy.kind](remedy)
-    return SHELL[remedy.kind](remedy, command)
+    words = SHELL.get(remedy.kind)
+    return None if words is None else words(remedy, command)
 
 
 _RUNNING: ContextVar[Callable[[], Command]] = ContextVar("running", default=Command)

@@ -224,7 +224,10 @@ def _remedies_of(data: Mapping[str, Any]) -> tuple[Remedy, ...]:
     remedies = data.get("remedies")
     if not isinstance(remedies, list | tuple):
         raise _not_an_error("remedies")
-    return tuple(Remedy.from_data(each) for each in remedies)
+    try:
+        return tuple(Remedy.from_data(each) for each in remedies)
+    except ValueError as problem:
+        raise _not_an_error(str(problem)) from None
 
 
 @contextmanager

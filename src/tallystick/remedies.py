@@ -152,15 +152,14 @@ class Remedy:
     def from_data(cls, data: Any) -> Remedy:
         """The remedy that ``to_data`` wrote, read strictly.
 
-        A kind of a newer version is kept, and no interface has words for it.
+        A kind of a newer version is kept, and no interface has words for it. A fact that is missing or has another type
+        raises ``ValueError``; ``TallystickError.from_data`` makes it ``InvalidInput``.
 
         >>> Remedy.from_data({"kind": "ask_again", "day": "Monday"}).to_data()
         {'kind': 'ask_again', 'day': 'Monday'}
         """
-        from tallystick.errors import InvalidInput  # which imports this file
-
         if not isinstance(data, Mapping) or not isinstance(data.get("kind"), str):
-            raise InvalidInput("remedy", type(data).__name__, "an object with the kind of a remedy")
+            raise ValueError("a remedy is an object with a kind")
         facts = {str(name): value for name, value in data.items() if name != "kind"}
         kind = data["kind"]
         wrong = [name for name in KINDS.get(kind, ()) if name not in facts]
@@ -169,7 +168,7 @@ class Remedy:
         if kind == "add_noise" and not _is_number(facts.get("value")):
             wrong.append("value")
         if wrong:
-            raise InvalidInput(f"remedy {kind}", wrong[0], "each fact of the remedy with its type")
+            raise ValueError(f"{wrong[0]} of the remedy {kind} is missing or has another type")
         remedy = cls.__new__(cls)
         object.__setattr__(remedy, "kind", kind)
         object.__setattr__(remedy, "facts", facts)

@@ -6,6 +6,7 @@ A function of a table returns None if its interface cannot offer the remedy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from tallystick.digits import plural, typed, up
@@ -217,6 +218,26 @@ IN_SQL: Final[Mapping[str, Words]] = {
 
 INTERFACES: Final[Mapping[str, Mapping[str, Words]]] = {"python": IN_PYTHON, "sql": {**IN_PYTHON, **IN_SQL}}
 """The interfaces in whose words ``str(error)`` speaks, each with its words for every kind of remedy."""
+
+
+_REGISTERED: dict[str, Mapping[str, Callable[..., str | None]]] = dict(INTERFACES)
+
+
+def register(interface: str, words: Mapping[str, Callable[..., str | None]]) -> None:
+    """Add an interface with its words for every kind of remedy.
+
+    An interface calls this where its words are. A word takes the remedy, and what else the interface needs.
+    """
+    _REGISTERED[interface] = MappingProxyType(dict(words))
+
+
+def interfaces() -> Mapping[str, Mapping[str, Callable[..., str | None]]]:
+    """Every interface that is imported, with its words.
+
+    >>> sorted({"python", "sql"} & interfaces().keys())
+    ['python', 'sql']
+    """
+    return MappingProxyType(_REGISTERED)
 
 
 def in_python(remedy: Remedy) -> str | None:

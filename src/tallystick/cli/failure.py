@@ -73,8 +73,8 @@ class Failure:
             from tallystick.cli.output import print_json
 
             details = {name: _hidden(value, words) for name, value in self.details.items()}
-            said = {"kind": self.kind, "exit_code": self.exit_code, "message": "; ".join(lines)}
-            error = {**_COMMON, **said, **details}
+            head = {"kind": self.kind, "exit_code": self.exit_code, "message": "; ".join(lines)}
+            error = {**_COMMON, **head, **details}
             print_json("tallystick/error", {"error": error})
         return self.exit_code
 
@@ -179,8 +179,8 @@ def from_usage(error: Exception, arguments: Sequence[str]) -> Failure:
     advice = f"{works}; see {help_line}" if works else help_line
     lines = (f"asked  {asked}", f"found  {found}", f"works  {advice}")
     named = {"argument": None if asked == typed else asked, "value": None if found == "nothing" else found}
-    details: dict[str, Any] = {"code": "usage", **named, "asked": asked, "found": found, "works": works or help_line}
-    return Failure("UsageError", USAGE, lines, details)
+    shown: dict[str, Any] = {"code": "usage", **named, "asked": asked, "found": found, "works": works or help_line}
+    return Failure("UsageError", USAGE, lines, shown)
 
 
 def _parsed(message: str, command: str, typed: str) -> tuple[str, str, str]:

@@ -9,7 +9,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tallystick import wording
 from tallystick.errors import Problem, Remedy
 from tallystick.wording import (
     IN_SQL,
@@ -19,6 +18,7 @@ from tallystick.wording import (
     noise_text,
     number_text,
     pure_text,
+    register,
     set_arguments,
 )
 
@@ -225,8 +225,7 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
     ),
 }
 """The shell's words for every kind of remedy."""
-INTERFACES: Final[Mapping[str, Mapping[str, Callable[..., str | None]]]] = {**wording.INTERFACES, "shell": SHELL}
-"""Every interface with its words for every kind of remedy; a new interface is an entry here."""
+register("shell", SHELL)
 
 
 def in_shell(remedy: Remedy, command: Command) -> str | None:

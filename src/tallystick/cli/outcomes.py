@@ -49,7 +49,8 @@ class Performed:
         try:
             return self.files.write(self.answer)
         except NotDelivered as problem:
-            shown = self.answer.outcome.table
+            outcome = self.answer.outcome
+            shown = outcome.table if outcome.model is None else None  # a model was printed
             if console is not None and shown is not None and problem.argument == "out":
                 with to_stdout(problem):
                     shown_facts = {

@@ -54,10 +54,16 @@ class Performed:
         try:
             return self.files.write(self.answer)
         except NotDelivered as problem:
-            if screen is not None and "rows" in self.facts and problem.argument == "out":
+            if screen is not None and problem.argument == "out" and self._is_partly_shown(screen):
                 with to_stdout(problem):
                     screen.result(table_lines({**self.facts, "out": None}))
             raise
+
+    def _is_partly_shown(self, screen: Screen) -> bool:
+        """True if a table was not printed, or not all of its groups; a model always is."""
+        if self.answer is None or self.answer.outcome.model is not None or "rows" not in self.facts:
+            return False
+        return screen.quiet or len(self.facts["rows"]) > MANY
 
 
 def perform(request: Request, book: Ledger, files: Files, tell: Callable[[str], None], *, dry_run: bool) -> Performed:

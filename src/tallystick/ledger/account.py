@@ -96,19 +96,22 @@ class Account:
     def limit(self) -> Amount:
         """The most that may ever be spent."""
         row = self._row()
-        return Amount(self.currency, row.limit0, row.limit1)
+        return self._amount(row.limit0, row.limit1)
+
+    def _amount(self, a0: int, a1: int, *, rounds_up: bool = True) -> Amount:
+        return Amount(self.currency, a0, a1, rounds_up=rounds_up, adjacency=self.adjacency)
 
     @property
     def used(self) -> Amount:
         """What is spent or reserved, blocks included."""
         row = self._row()
-        return Amount(self.currency, row.used0, row.used1)
+        return self._amount(row.used0, row.used1)
 
     @property
     def remaining(self) -> Amount:
         """Limit less used. Its text is rounded down."""
         row = self._row()
-        return Amount(self.currency, row.limit0 - row.used0, row.limit1 - row.used1, rounds_up=False)
+        return self._amount(row.limit0 - row.used0, row.limit1 - row.used1, rounds_up=False)
 
     @property
     def closed(self) -> bool:

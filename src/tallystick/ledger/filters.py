@@ -204,6 +204,8 @@ class Amount:
     a1: int = 0
     rounds_up: bool = field(default=True, compare=False, repr=False)
     """False for what is left: its text must not promise more than there is."""
+    adjacency: str = field(default="add_remove", compare=False, repr=False)
+    """The neighbours of the account that the amount belongs to."""
 
     @property
     def first(self) -> Fraction:
@@ -222,12 +224,15 @@ class Amount:
     def split(self, parts: int) -> PrivacyLoss:
         """One of ``parts`` equal shares as a loss, as ``PrivacyLoss.split`` makes it: all of them fit together.
 
+        The loss is about the neighbours of the account that the amount belongs to, so that the account can pay it.
+
         >>> print(Amount(Filter("zcdp"), 5 * 10**11).split(12))
         zcdp(rho=0.041666666666, delta=0)
         """
-        from tallystick.accounting.adjacency import Protects
+        from tallystick.accounting.adjacency import Adjacency, Protects
 
-        return self.filter.guarantee(self.a0, self.a1, Protects()).split(parts)
+        protects = Protects(Adjacency(self.adjacency))
+        return self.filter.guarantee(self.a0, self.a1, protects).split(parts)
 
     def __str__(self) -> str:
         return self.text(upward=self.rounds_up)

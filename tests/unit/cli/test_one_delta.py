@@ -127,9 +127,10 @@ def test_a_limit_that_allows_to_publish_people_as_they_are_is_refused_or_warned_
 
 def test_an_account_with_a_larger_delta_still_opens_pays_and_verifies(tmp_path, monkeypatch):
     with ts.Ledger(tmp_path / "budget.db") as ledger:
-        with monkeypatch.context() as patch, pytest.warns(LargeDelta):
+        with monkeypatch.context() as patch:
             patch.setattr(opening, "MOST_DELTA", 1)
-            ledger.open("old", budget=ts.zcdp(rho=0.5, delta=0.05))
+            with pytest.warns(LargeDelta):
+                ledger.open("old", budget=ts.zcdp(rho=0.5, delta=0.05))
         account = ledger.open("old", budget=ts.zcdp(rho=0.5, delta=0.05))
         account.pay(ts.zcdp(rho=0.1), why="x")
         account.raise_limit(ts.zcdp(rho=0.6, delta=0.05), why="more rho, and no more delta")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from tallystick.digits import plural
 from tallystick.printing import given
 from tallystick.remedies import Remedy
 
@@ -70,17 +71,6 @@ def noise_text(remedy: Remedy) -> str:
     near = "" if adjacency == "add_remove" else f", adjacency='{adjacency}'"
     noise = f"{remedy['mechanism']}({remedy['parameter']}={remedy['value']:.4g}{near})"
     return f"{noise}, 95% error +-{remedy['error']:.3g} {plural(remedy['unit'])} at sensitivity 1"
-
-
-def plural(unit: str) -> str:
-    """The unit's name for several of them.
-
-    >>> plural("person"), plural("patient"), plural("aircraft"), plural("company")
-    ('people', 'patients', 'aircraft', 'companies')
-    """
-    odd = {"person": "people", "child": "children", "aircraft": "aircraft"}
-    usual = f"{unit[:-1]}ies" if unit.endswith("y") and unit[-2:-1] not in "aeiou" else f"{unit}s"
-    return odd.get(unit, unit if unit.endswith("s") else usual)
 
 
 def pure_text(remedy: Remedy, argument: str) -> str:

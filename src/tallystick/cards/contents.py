@@ -198,7 +198,7 @@ def _spoken_of(unit: str) -> dict[str, str]:
     """How one unit is spoken of: somebody as "you", anything else by its name."""
     if is_somebody(unit):
         return {"one": "You", "is": "are", "it": "you", "with": "with you", "out": "without you", "them": "people"}
-    from tallystick.wording import plural
+    from tallystick.digits import plural
 
     one = {"one": f"One {unit}", "is": "is", "it": "it", "with": f"with one {unit}", "out": "without it"}
     return {**one, "them": plural(unit)}

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallystick.accounting.adjacency import ANY_UNIT, Adjacency, Protects
+from tallystick.digits import plural
 from tallystick.ledger.filters import USUAL_DELTA
 from tallystick.rounding import up
-from tallystick.wording import plural
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.cards.charts import Curve, budget_bar, dots, error_text, interval_chart, tradeoff
 from tallystick.cards.meaning import frequencies
+from tallystick.digits import plural
 from tallystick.drawing import css_variables, dark_css_variables, print_css_variables
 from tallystick.printing import given, nearest, percent, percent_up, up, visible
-from tallystick.wording import plural
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver
+from tallystick.digits import plural
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.denial import counts_that_fit
 from tallystick.ledger.filters import WHAT_RHO_IS
 from tallystick.printing import percent_down
-from tallystick.wording import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,6 +71,10 @@ def say(out: Console, account: Account, events: list[Event], fits: list[tuple[in
         left += event.amount.a0 if event.paid else 0
         if len(recent) == ROWS:
             break
+    if len(events) > ROWS:
+        lines.append(
+            f"last {ROWS} of {len(events):,} charges; all of them: tallystick charge list {shlex.quote(account.name)}"
+        )
     lines += recent[::-1] or ["no charges yet"]
     lines += [f"block {block.name}: used {block.used} of {block.limit}" for block in account.children]
     who = plural(account.unit)

@@ -660,6 +660,23 @@ def types_by_a_command_that_can_be_pasted(world: World) -> None:
     world.succeed(*words)
 
 
+@case("declare_type", "shell")
+def types_of_groups_by_a_command_that_can_be_pasted(world: World) -> None:
+    words = ("query", "visits", "--by", "age", "--private-keys", "1e-6", "--measures", "count", "--rho", "0.1")
+    world.registered("--max-groups", "1", "--max-rows-per-group", "1", "--type", "age=number")
+    world.succeed(*typed(world.offer("--type", *words, "--why", "x")))
+    world.succeed(*words, "--why", "x")
+
+
+@case("declare_type", "shell")
+def types_of_groups_in_sql(world: World) -> None:
+    asked = "SELECT age, COUNT(*) AS n FROM visits WHERE age IN (40, 41) GROUP BY age"
+    words = ("sql", asked, "--rho", "0.1")
+    world.registered("--max-groups", "1", "--max-rows-per-group", "1", "--type", "age=number")
+    world.succeed(*typed(world.offer("--type", *words, "--why", "x")))
+    world.succeed(*words, "--why", "x")
+
+
 def test_a_type_is_not_declared_where_the_source_has_its_own(world: World) -> None:
     parquet.write_table(pyarrow.table({"patient": [1, 2], "age": ["x", "y"]}), "ages.parquet")
     rows = ts.Private("ages.parquet").table(unit="patient")

@@ -267,6 +267,14 @@ class Account:
             events.append(Event(row.id, body["at"], row.state, row.key, body["why"], body["plan"], paid))
         return events
 
+    def limits_since(self, seq: int) -> list[Amount]:
+        """The limit that was in force at this entry of the ledger, and every later one, in order."""
+        with self.ledger.store.read() as transaction:
+            limits = opening.limits_of(transaction, self.id)
+        earlier = [limit for at, limit in limits if at <= seq]
+        later = [limit for at, limit in limits if at > seq]
+        return [Amount(self.currency, *limit) for limit in (*earlier[-1:], *later)]
+
     def raise_limit(self, budget: PrivacyLoss, *, why: str, signer: Signer | None = None) -> Amount:
         """Raise the limit to ``budget`` (a refresh): a new entry with a reason, signed by the user's own key."""
         return opening.raise_limit(self.ledger, self, budget, why=why, signer=signer or self.ledger.signer())

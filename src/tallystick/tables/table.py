@@ -212,14 +212,18 @@ class Table(local.UnitSteps):
             max_rows_per_group = check.count("max_rows_per_group", max_rows_per_group, least=1, most=MOST_ROWS)
         return replace(self, max_groups=max_groups, max_rows=max_rows_per_group)
 
+    def as_groups(self, column: str) -> list[Remedy]:
+        """The type under which a column of numbers makes groups, if the caller declares its type."""
+        is_declared = self.source.castable and (column, "number") in self.base.columns
+        return [Remedy("declare_type", column=column, type="integer")] if is_declared else []
+
     def group_by(self, *columns: str, keys: Iterable[Any] | PrivateKeys | None = None) -> Grouped:
         """Group by columns, with public ``keys`` (all of them appear) or ``ts.private_keys(delta=...)``."""
         for name in columns:
             kind = self.schema.type_of(column_name(name))
             if kind not in GROUPABLE:
-                raise InvalidInput(
-                    "group_by", name, f"a column of type {', '.join(GROUPABLE)} ({name} is {said(kind)})"
-                )
+                allowed = f"a column of type {', '.join(GROUPABLE)} ({name} is {said(kind)})"
+                raise InvalidInput("group_by", name, allowed, remedies=self.as_groups(name))
         if len(set(columns)) != len(columns):
             raise InvalidInput("group_by", columns, "different columns")
         if not columns:

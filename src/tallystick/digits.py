@@ -273,10 +273,10 @@ def people(number: int, word: str) -> str:
 def plural(word: str) -> str:
     """Return the owner's word for several people.
 
-    >>> plural("person"), plural("patient"), plural("aircraft"), plural("company")
-    ('people', 'patients', 'aircraft', 'companies')
+    >>> plural("person"), plural("patient"), plural("aircraft"), plural("company"), plural("man")
+    ('people', 'patients', 'aircraft', 'companies', 'men')
     """
-    odd = {"person": "people", "child": "children", "aircraft": "aircraft"}
+    odd = {"person": "people", "man": "men", "woman": "women", "child": "children", "aircraft": "aircraft"}
     usual = f"{word[:-1]}ies" if word.endswith("y") and word[-2:-1] not in "aeiou" else f"{word}s"
     return odd.get(word, word if word.endswith("s") else usual)
 

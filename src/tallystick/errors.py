@@ -35,11 +35,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
 from tallystick.digits import typed
 from tallystick.remedies import Remedy as Remedy
-from tallystick.wording import INTERFACES, in_python, offered
+from tallystick.wording import INTERFACES, in_python, offered, worded
 
 _LONGEST_SHOWN = 80  # characters of a value in a message
 
@@ -88,6 +89,10 @@ class Problem:
     argument: str | None = None
     value: Any = None
     remedies: tuple[Remedy, ...] = ()
+    kind: str | None = None
+    """The name of the class in the version that wrote the error, if this version does not have it."""
+    more: Mapping[str, Any] = MappingProxyType({})
+    """Facts of a newer version, which came over a socket."""
     interface: str = "python"
     """The name in ``wording.INTERFACES`` of the interface in whose words ``str`` offers remedies."""
     _facts: ClassVar[tuple[str, ...]] = ()
@@ -116,7 +121,7 @@ class Problem:
     def __str__(self) -> str:
         """The message; text from data or files in it has no character that a terminal would obey."""
         words = INTERFACES[self.interface]
-        return self.text(lambda remedy: words[remedy.kind](remedy))
+        return self.text(lambda remedy: worded(words, remedy))
 
     def with_remedies(self, remedies: Iterable[Remedy]) -> Self:
         """The same problem with other remedies."""
@@ -133,8 +138,8 @@ class Problem:
         """The problem as JSON data."""
         facts = {name: _plain(getattr(self, name)) for name in ("argument", "value", *self._facts)}
         remedies = [remedy.to_data() for remedy in self.remedies]
-        head = {"kind": type(self).__name__, "code": self.code, "message": self.message}
-        return {**head, **facts, "remedies": remedies}
+        head = {"kind": self.kind or type(self).__name__, "code": self.code, "message": self.message}
+        return {**self.more, **head, **facts, "remedies": remedies}
 
 
 def _visible(text: str) -> str:
@@ -163,19 +168,66 @@ class TallystickError(Problem, Exception):
         return [f"{type(self).__name__}: {self}"]
 
     @staticmethod
-    def from_data(data: Mapping[str, Any]) -> TallystickError:
+    def from_data(data: Any) -> TallystickError:
         """The error that ``to_data`` wrote, of the same class; amounts stay plain data.
+
+        Data of another shape are refused. Classes, facts and remedies of a newer version are kept as they are.
 
         >>> problem = InvalidInput("sigma", -1, "a finite number > 0", code="outside_domain")
         >>> again = TallystickError.from_data(problem.to_data())
         >>> type(again).__name__, again.code, str(again) == str(problem)
         ('InvalidInput', 'outside_domain', True)
         """
+        if not isinstance(data, Mapping):
+            raise _not_an_error("data")
         kinds = {kind.__name__: kind for kind in _all_kinds(TallystickError)}
-        kind = kinds.get(str(data["kind"]), TallystickError)
-        attributes = {name: data.get(name) for name in ("code", "argument", "value", *kind._facts)}
-        remedies = tuple(Remedy.from_data(each) for each in data["remedies"])
-        return _restored(kind, (data["message"],), {**attributes, "remedies": remedies})
+        name = _text_of(data, "kind")
+        kind = kinds.get(name, TallystickError)
+        named = ("code", "argument", "value", *kind._facts)
+        common = {"kind", "message", "remedies", *named}
+        attributes = {each: _fact_of(data, each) for each in named}
+        attributes["more"] = {str(each): value for each, value in data.items() if each not in common}
+        attributes["remedies"] = _remedies_of(data)
+        attributes["kind"] = None if name in kinds else name
+        if issubclass(kind, InvalidInput):
+            _text_of(data, "argument")
+            _text_of(data, "allowed")
+        message = _text_of(data, "message")
+        if _visible(message) != message:
+            raise _not_an_error("message")
+        return _restored(kind, (message,), attributes)
+
+
+def _not_an_error(name: str) -> InvalidInput:
+    return InvalidInput("error", name, "the data of an error, each field with its type")
+
+
+def _text_of(data: Mapping[str, Any], name: str) -> str:
+    text = data.get(name)
+    if not isinstance(text, str):
+        raise _not_an_error(name)
+    return text
+
+
+def _fact_of(data: Mapping[str, Any], name: str) -> Any:
+    """A field of an error as ``to_data`` writes it; names are texts or None."""
+    if name not in data or _plain(data[name]) != data[name]:
+        raise _not_an_error(name)
+    if name == "code":
+        return _text_of(data, name)
+    if name in ("argument", "account", "unit", "key") and data[name] is not None:
+        return _text_of(data, name)
+    return data[name]
+
+
+def _remedies_of(data: Mapping[str, Any]) -> tuple[Remedy, ...]:
+    remedies = data.get("remedies")
+    if not isinstance(remedies, list | tuple):
+        raise _not_an_error("remedies")
+    try:
+        return tuple(Remedy.from_data(each) for each in remedies)
+    except ValueError as problem:
+        raise _not_an_error(str(problem)) from None
 
 
 @contextmanager

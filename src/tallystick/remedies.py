@@ -70,6 +70,44 @@ OF_DATASET: Final = frozenset(
 )
 """Kinds that change a registered data set, whose name is the fact ``dataset`` where it is known."""
 
+TEXTS: Final = frozenset(
+    (
+        *("account", "adjacency", "argument", "budget", "column", "cost", "dataset", "key", "loss", "measure"),
+        *("mechanism", "parameter", "place", "share", "type", "unit"),
+    )
+)
+"""Facts that are texts; like the following, only remedies from outside are checked."""
+NUMBERS: Final = frozenset(("charge", "delta", "dropped", "epsilon", "error", "lower", "max_groups", "upper"))
+LISTS: Final = frozenset(("caps", "measures"))
+"""Facts that are lists of texts."""
+OBJECTS: Final = frozenset(("answers", "more"))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_error(row: Any) -> bool:
+    """True for a row of ``errors``: a size or None, the larger error and the error."""
+    if not isinstance(row, list | tuple) or len(row) != 3:
+        return False
+    return (row[0] is None or _is_number(row[0])) and _is_number(row[1]) and _is_number(row[2])
+
+
+def _has_type(name: str, value: Any) -> bool:
+    """True if a fact has the type that its words need; facts of unknown names have any type."""
+    if name in TEXTS:
+        return isinstance(value, str) or (value is None and name == "measure")
+    if name in NUMBERS:
+        return _is_number(value)
+    if name in OBJECTS:
+        return isinstance(value, Mapping)
+    if name in LISTS:
+        return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    if name == "errors":
+        return value is None or (isinstance(value, list | tuple) and all(_is_error(row) for row in value))
+    return True
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class Remedy:
@@ -111,7 +149,27 @@ class Remedy:
         return {"kind": self.kind, **self.facts}
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Remedy:
-        """The remedy that ``to_data`` wrote."""
-        facts = {name: value for name, value in data.items() if name != "kind"}
-        return cls(str(data["kind"]), **facts)
+    def from_data(cls, data: Any) -> Remedy:
+        """The remedy that ``to_data`` wrote, read strictly.
+
+        A kind of a newer version is kept, and no interface has words for it. A fact that is missing or has another type
+        raises ``ValueError``; ``TallystickError.from_data`` makes it ``InvalidInput``.
+
+        >>> Remedy.from_data({"kind": "ask_again", "day": "Monday"}).to_data()
+        {'kind': 'ask_again', 'day': 'Monday'}
+        """
+        if not isinstance(data, Mapping) or not isinstance(data.get("kind"), str):
+            raise ValueError("a remedy is an object with a kind")
+        facts = {str(name): value for name, value in data.items() if name != "kind"}
+        kind = data["kind"]
+        wrong = [name for name in KINDS.get(kind, ()) if name not in facts]
+        if kind in KINDS:
+            wrong += [name for name, value in facts.items() if not _has_type(name, value)]
+        if kind == "add_noise" and not _is_number(facts.get("value")):
+            wrong.append("value")
+        if wrong:
+            raise ValueError(f"{wrong[0]} of the remedy {kind} is missing or has another type")
+        remedy = cls.__new__(cls)
+        object.__setattr__(remedy, "kind", kind)
+        object.__setattr__(remedy, "facts", facts)
+        return remedy

@@ -6,6 +6,7 @@ A function of a table returns None if its interface cannot offer the remedy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from tallystick.digits import plural, typed, up
@@ -29,6 +30,12 @@ def number_text(value: Any) -> str:
     """A number as short as it can be; another value as Python writes it."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return typed(value) if is_number else repr(value)
+
+
+def worded(table: Mapping[str, Words], remedy: Remedy) -> str | None:
+    """A remedy in the words of a table; None for a kind of a newer version, which the table does not have."""
+    words = table.get(remedy.kind)
+    return None if words is None else words(remedy)
 
 
 def offered(words: Words, remedies: Iterable[Remedy]) -> list[str]:
@@ -213,11 +220,31 @@ INTERFACES: Final[Mapping[str, Mapping[str, Words]]] = {"python": IN_PYTHON, "sq
 """The interfaces in whose words ``str(error)`` speaks, each with its words for every kind of remedy."""
 
 
+_REGISTERED: dict[str, Mapping[str, Callable[..., str | None]]] = dict(INTERFACES)
+
+
+def register(interface: str, words: Mapping[str, Callable[..., str | None]]) -> None:
+    """Add an interface with its words for every kind of remedy.
+
+    An interface calls this where its words are. A word takes the remedy, and what else the interface needs.
+    """
+    _REGISTERED[interface] = MappingProxyType(dict(words))
+
+
+def interfaces() -> Mapping[str, Mapping[str, Callable[..., str | None]]]:
+    """Every interface that is imported, with its words.
+
+    >>> sorted({"python", "sql"} & interfaces().keys())
+    ['python', 'sql']
+    """
+    return MappingProxyType(_REGISTERED)
+
+
 def in_python(remedy: Remedy) -> str | None:
     """A remedy as a call of Python."""
-    return IN_PYTHON[remedy.kind](remedy)
+    return worded(IN_PYTHON, remedy)
 
 
 def in_sql(remedy: Remedy) -> str | None:
     """A remedy as words of a statement, or else as a call of Python."""
-    return INTERFACES["sql"][remedy.kind](remedy)
+    return worded(INTERFACES["sql"], remedy)

@@ -11,8 +11,12 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +27,7 @@ from pyarrow import parquet
 import tallystick as ts
 from tallystick.accounting.expression import read_loss
 from tallystick.cli.app import run
-from tallystick.cli.wording import INTERFACES, Command, in_shell
+from tallystick.cli.wording import Command, in_shell
 from tallystick.errors import (
     AdjacencyMismatch,
     BudgetExceeded,
@@ -43,8 +47,14 @@ from tallystick.publish.kinds.question import Question
 from tallystick.publish.request import Request, answer
 from tallystick.remedies import KINDS
 from tallystick.tables.engines.duckdb import DuckEngine
-from tallystick.wording import IN_PYTHON, in_python, in_sql
+from tallystick.wording import IN_PYTHON, in_python, in_sql, interfaces
 
+ROOMS = ("cli", "web")
+"""Rooms of interfaces. Each registers its words when its file ``wording.py`` is imported."""
+for room in ROOMS:
+    if find_spec(f"tallystick.{room}") is not None:
+        import_module(f"tallystick.{room}.wording")
+INTERFACES = interfaces()
 SGD = "1000 * gaussian(sigma=1).sampled(rate=0.01)"
 WARDS = ["a", "b", "c", "d"]
 COUNTED = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
@@ -650,6 +660,23 @@ def types_by_a_command_that_can_be_pasted(world: World) -> None:
     world.succeed(*words)
 
 
+@case("declare_type", "shell")
+def types_of_groups_by_a_command_that_can_be_pasted(world: World) -> None:
+    words = ("query", "visits", "--by", "age", "--private-keys", "1e-6", "--measures", "count", "--rho", "0.1")
+    world.registered("--max-groups", "1", "--max-rows-per-group", "1", "--type", "age=number")
+    world.succeed(*typed(world.offer("--type", *words, "--why", "x")))
+    world.succeed(*words, "--why", "x")
+
+
+@case("declare_type", "shell")
+def types_of_groups_in_sql(world: World) -> None:
+    asked = "SELECT age, COUNT(*) AS n FROM visits WHERE age IN (40, 41) GROUP BY age"
+    words = ("sql", asked, "--rho", "0.1")
+    world.registered("--max-groups", "1", "--max-rows-per-group", "1", "--type", "age=number")
+    world.succeed(*typed(world.offer("--type", *words, "--why", "x")))
+    world.succeed(*words, "--why", "x")
+
+
 def test_a_type_is_not_declared_where_the_source_has_its_own(world: World) -> None:
     parquet.write_table(pyarrow.table({"patient": [1, 2], "age": ["x", "y"]}), "ages.parquet")
     rows = ts.Private("ages.parquet").table(unit="patient")
@@ -1055,6 +1082,17 @@ def test_every_kind_has_a_case_in_each_interface(kind: str, interface: str) -> N
     is_borrowed = interface != "python" and INTERFACES[interface][kind] is IN_PYTHON[kind]
     if not is_borrowed:
         assert (kind, interface) in {*CASES, *ELSEWHERE, *NOT_OFFERED}
+
+
+def test_an_interface_registers_its_words_without_another_interface() -> None:
+    code = (
+        "import sys; from tallystick.remedies import KINDS; from tallystick.wording import interfaces, register\n"
+        "register('page', {kind: lambda remedy, url: url for kind in KINDS})\n"
+        "assert set(interfaces()) == {'python', 'sql', 'page'}, set(interfaces())\n"
+        "assert not any(name.startswith('tallystick.cli') for name in sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert "shell" in INTERFACES
 
 
 def test_what_is_not_offered_has_no_words() -> None:

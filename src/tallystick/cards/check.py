@@ -47,11 +47,13 @@ class Finding:
     """What the part was compared with."""
     not_checked: str = ""
     """Why the part could not be compared with anything; empty if it was checked."""
+    outdated: str = ""
+    """What was changed since, by an entry of the ledger; the card was right before."""
 
     @property
     def holds(self) -> bool:
-        """False if the card and the ledger disagree on this part."""
-        return not self.problem
+        """False if the card and the ledger as it is now disagree on this part."""
+        return not self.problem and not self.outdated
 
     @property
     def is_checked(self) -> bool:
@@ -59,7 +61,7 @@ class Finding:
         return not self.not_checked
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.problem or self.not_checked or self.against}"
+        return f"{self.what}: {self.problem or self.outdated or self.not_checked or self.against}"
 
 
 def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: str | None = None) -> tuple[Finding, ...]:
@@ -98,7 +100,7 @@ def _findings(card: Card, ledger: Ledger, page: str | None, table: str | None) -
     yield Finding("plan", _about_plan(facts, answer, entry), "the charge and its stored answer")
     yield from _dataset_findings(facts, ledger, account, entry, answer)
     promised = Amount(account.currency, *facts["promise"]["limit_amount"])
-    yield Finding("limit of the account", _about_limit(account.limit, promised), "its limit in the ledger now")
+    yield _about_limit(account, promised, receipt.seq)
     yield from _made_again(facts, account, receipt, entry["why"], promised, answer)
     if not _is_fit(facts):
         yield _about_names(facts, answer)
@@ -285,10 +287,15 @@ def _about_certificate(facts: Mapping[str, Any], entry: Mapping[str, Any]) -> st
     return uncertified(Certificate(facts["evidence"]["certificate"]["text"]), PrivacyLoss.from_json(entry["plan"]))
 
 
-def _about_limit(now: Amount, promised: Amount) -> str:
-    if (now.a0, now.a1) == (promised.a0, promised.a1):
-        return ""
-    return f"the account's limit is now {now}, the card promises {promised}"
+def _about_limit(account: Account, promised: Amount, paid_at: int) -> Finding:
+    """Compare the promise with the limit now, and then with those that the account had since the charge."""
+    part, now = "limit of the account", account.limit
+    if now == promised:
+        return Finding(part, "", "its limit in the ledger now")
+    if promised in account.limits_since(paid_at):
+        raised = f"the limit was raised since, from {promised} to {now}: the card was right before that"
+        return Finding(part, against="its limit when the card was made", outdated=raised)
+    return Finding(part, f"the account's limit is now {now}, the card promises {promised}", "its limit in the ledger")
 
 
 def _made_again(
@@ -314,7 +321,8 @@ def _made_again(
     named = facts["released"]["dataset"]
     names = facts["again"].get("names", {})
     software = other_version(facts)
-    shown_at = earlier_delta(limit) if software else None
+    by_earlier_rule = bool(software) and facts["promise"]["delta"] == earlier_delta(limit)
+    shown_at = earlier_delta(limit) if by_earlier_rule else None
     about = facts["again"]["about"]
     subject = Subject(plan, account, limit, receipt, purpose, named, about, proof, made, names, shown_at)
     fresh = json.loads(card_of(subject).to_json())

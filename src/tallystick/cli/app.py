@@ -168,7 +168,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except TallystickError as error:
         return failure.from_error(error, Command.of(_parser(), given)).report(as_json=as_json, words=words)
     except (KeyboardInterrupt, typer.Abort):
-        return failure.Failure("Interrupted", failure.INTERRUPTED, ("stopped at your request",)).report(as_json=as_json)
+        return failure.from_interrupt().report(as_json=as_json)
     except typer.Exit as leave:
         return leave.exit_code
     except BrokenPipeError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,10 @@ _HEADLINES = {
 }
 
 
+_COMMON: Mapping[str, Any] = {"code": "failed", "argument": None, "value": None, "remedies": []}
+"""Fields that every error object has, with the values of a failure that says nothing about them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One failure, ready to be printed either way."""
@@ -69,7 +73,8 @@ class Failure:
             from tallystick.cli.output import print_json
 
             details = {name: _hidden(value, words) for name, value in self.details.items()}
-            error = {"kind": self.kind, "exit_code": self.exit_code, "message": "; ".join(lines), **details}
+            head = {"kind": self.kind, "exit_code": self.exit_code, "message": "; ".join(lines)}
+            error = {**_COMMON, **head, **details}
             print_json("tallystick/error", {"error": error})
         return self.exit_code
 
@@ -89,7 +94,8 @@ def from_error(error: TallystickError, command: Command = NO_COMMAND) -> Failure
     """A failure that tallystick raised on purpose, with its remedies in the words of the shell."""
     kind, code = type(error).__name__, error.exit_code
     offers = offers_in_shell(error, command)
-    data: dict[str, Any] = {"code": error.code, "remedies": [remedy.to_data() for remedy in error.remedies]}
+    common = error.to_data()
+    data: dict[str, Any] = {name: common[name] for name in ("code", "argument", "value", "remedies")}
     if isinstance(error, EpsilonWithoutDelta):
         costs = {"pure": error.pure, "with_delta": error.with_delta, "delta": error.delta}
         lines = (*_lines(error), *offers, NOTHING_CHARGED)
@@ -99,14 +105,13 @@ def from_error(error: TallystickError, command: Command = NO_COMMAND) -> Failure
         found = "nothing" if error.value is None else _short(error.value)
         works = [text for text in (error.allowed, *offers) if text]
         lines = (f"asked  {asked}", f"found  {found}", *(f"works  {each}" for each in works))
-        details = {"argument": error.argument, "found": _short(error.value), "allowed": ", or ".join(works)}
+        details = {"found": _short(error.value), "allowed": ", or ".join(works)}
         return Failure(kind, code, lines, {**details, **data})
     if isinstance(error, BudgetExceeded):
         amounts = _texts({"asked": error.asked, "left": error.left, "limit": error.limit})
         fits = [f"fits: {offer}" for offer in offers]
         return Failure(kind, code, (*_denial(error, amounts), *fits), {**amounts, "fits": offers, **data})
     if isinstance(error, NotDelivered):
-        data |= {"argument": error.argument, "found": error.value}
         data |= {"charge": error.charge, "key": error.key, "receipt": error.receipt}
     # a statement says itself what is wrong with it, and that need not be a promise
     headline = "Refused" if isinstance(error, NotAnswered) else ""
@@ -164,7 +169,8 @@ def from_usage(error: Exception, arguments: Sequence[str]) -> Failure:
     """A command line that could not be read: what of it, what would work, and where to look."""
     message = str(getattr(error, "format_message", lambda: error)())
     if "\n" in message:  # a command without its subcommand: the parser shows all its help
-        return Failure("UsageError", USAGE, tuple(message.splitlines()), {"found": message})
+        details = {"code": "usage", "found": message}
+        return Failure("UsageError", USAGE, tuple(message.splitlines()), details)
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", None) or "tallystick"
     typed = f"tallystick {_short(' '.join(arguments))}".rstrip()
@@ -172,7 +178,9 @@ def from_usage(error: Exception, arguments: Sequence[str]) -> Failure:
     help_line = f"{command} --help"
     advice = f"{works}; see {help_line}" if works else help_line
     lines = (f"asked  {asked}", f"found  {found}", f"works  {advice}")
-    return Failure("UsageError", USAGE, lines, {"asked": asked, "found": found, "works": works or help_line})
+    named = {"argument": None if asked == typed else asked, "value": None if found == "nothing" else found}
+    shown: dict[str, Any] = {"code": "usage", **named, "asked": asked, "found": found, "works": works or help_line}
+    return Failure("UsageError", USAGE, lines, shown)
 
 
 def _parsed(message: str, command: str, typed: str) -> tuple[str, str, str]:
@@ -195,10 +203,16 @@ def _works(words: str, parts: dict[str, str]) -> str:
     return f"{near} (did you mean this?)".replace("'", "") if near else ""
 
 
+def from_interrupt() -> Failure:
+    """A command that its caller stopped."""
+    return Failure("Interrupted", INTERRUPTED, ("stopped at your request",), {"code": "interrupted"})
+
+
 def from_bug(error: BaseException) -> Failure:
     """Anything else is our mistake, and says so."""
     what = f"{type(error).__name__}: {error}"
-    return Failure("Bug", BUG, ("this is a mistake in tallystick, not in what you asked", what), {"found": what})
+    lines = ("this is a mistake in tallystick, not in what you asked", what)
+    return Failure("Bug", BUG, lines, {"code": "bug", "found": what})
 
 
 def _short(value: object) -> str:

@@ -1,6 +1,7 @@
 """How a command answers: one JSON object, or the same numbers for a person.
 
-Answers go to stdout; progress and complaints go to stderr. Colour appears only on a terminal and never with NO_COLOR.
+Answers go to stdout. Cost, files, progress and complaints go to stderr. Colour appears only on a terminal and never
+with NO_COLOR.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,8 +36,9 @@ Place = Annotated[
     str | None,
     typer.Option("--ledger", metavar="PATH|URL", help="The ledger (default $TALLYSTICK_LEDGER, then ./tallystick.db)."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result and nothing else.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")]
+Details = Annotated[bool, typer.Option("--details", help="Also print how the numbers were made.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result, or the names of files.")]
 Why = Annotated[str, typer.Option("--why", help="The reason; it is kept in the record.")]
 
 
@@ -50,7 +52,7 @@ class Answer:
     say: Callable[[Console], None]
 
 
-def deliver(answer: Answer, *, as_json: bool, done: Performed | None = None) -> None:
+def deliver(answer: Answer, *, as_json: bool, done: Performed | None = None, screen: Screen | None = None) -> None:
     """Print the answer to stdout in the form that was asked for, and write the files of a request that was paid.
 
     People read what was charged before a file can fail. With --json the one object says what became of the files.
@@ -65,10 +67,39 @@ def deliver(answer: Answer, *, as_json: bool, done: Performed | None = None) -> 
         with to_stdout(recorded):
             answer.say(console())
     finally:
-        paths = {} if done is None else done.write(console())
+        shown_on = screen or Screen()
+        paths = {} if done is None else done.write(shown_on)
     with to_stdout(recorded):
-        for path in paths.values():
-            console().print(path, soft_wrap=True, markup=False)
+        shown_on.wrote(list(paths.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What a person sees: results on stdout, everything else on stderr."""
+
+    quiet: bool = False
+    """True if only results are printed."""
+
+    def result(self, lines: Iterable[str]) -> None:
+        """Print lines of a result as they are: a table is not wrapped."""
+        out = console()
+        for line in lines:
+            out.print(line, soft_wrap=True, markup=False)
+
+    def wrote(self, paths: Sequence[str]) -> None:
+        """Print the names of the files that were written."""
+        if self.quiet:
+            self.result(paths)
+        elif paths:
+            self.note([f"Wrote    {', '.join(paths)}"])
+
+    def note(self, lines: Iterable[str]) -> None:
+        """Print lines beside a result, wrapped at the width of the terminal."""
+        if self.quiet:
+            return
+        errors = console(stderr=True)
+        for line in lines:
+            errors.print(line, soft_wrap=not errors.is_terminal, markup=False)
 
 
 def print_json(schema: str, body: Mapping[str, Any]) -> None:

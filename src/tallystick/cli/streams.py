@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from tallystick.errors import NotDelivered, Unavailable
 
@@ -54,7 +54,7 @@ def standard_streams() -> Iterator[None]:
     _occupy_descriptors()
     output, errors = sys.stdout, sys.stderr
     sys.stdout = output or _Closed()
-    sys.stderr = _Dropping(errors or io.StringIO())
+    sys.stderr = _Dropping(errors or _null())
     try:
         yield
     finally:
@@ -83,9 +83,13 @@ def to_stdout(recorded: NotDelivered | None = None) -> Iterator[None]:
 def silence_stdout() -> None:
     """Drop what standard output still holds and all that follows: flushing it at exit would fail again."""
     if isinstance(sys.stdout, _Closed):
-        sys.stdout = io.StringIO()
+        sys.stdout = _null()
     else:
         _silence(sys.stdout)
+
+
+def _null() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")
 
 
 def _silence(stream: Any) -> None:

@@ -9,7 +9,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tallystick import wording
 from tallystick.errors import Problem, Remedy
 from tallystick.wording import (
     IN_SQL,
@@ -19,6 +18,7 @@ from tallystick.wording import (
     noise_text,
     number_text,
     pure_text,
+    register,
     set_arguments,
 )
 
@@ -225,8 +225,7 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
     ),
 }
 """The shell's words for every kind of remedy."""
-INTERFACES: Final[Mapping[str, Mapping[str, Callable[..., str | None]]]] = {**wording.INTERFACES, "shell": SHELL}
-"""Every interface with its words for every kind of remedy; a new interface is an entry here."""
+register("shell", SHELL)
 
 
 def in_shell(remedy: Remedy, command: Command) -> str | None:
@@ -241,7 +240,8 @@ def in_shell(remedy: Remedy, command: Command) -> str | None:
     is_in_statement = remedy.kind in IN_STATEMENT or remedy.get("in_statement")  # which overrides options
     if command.takes_statement and is_in_statement:
         return IN_SQL[remedy.kind](remedy)
-    return SHELL[remedy.kind](remedy, command)
+    words = SHELL.get(remedy.kind)
+    return None if words is None else words(remedy, command)
 
 
 _RUNNING: ContextVar[Callable[[], Command]] = ContextVar("running", default=Command)

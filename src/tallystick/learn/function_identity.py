@@ -3,7 +3,7 @@
 A function is known by its module, name, bytecode, constants, defaults, the values it closes over and the plain globals
 it reads. Functions of its module that it calls are followed, others are known by their names.
 
-Two functions cannot be told apart if they differ only inside an object of a class that is not plain (a data frame, a
+Two functions count as one if they differ only inside an object of a class that is not plain (a data frame, a
 fitted estimator), or in another module. Another version of Python has other bytecode: the same function is then
 another one.
 """

@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from tallystick.digits import amount_down, amount_up, typed, up
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, NotComputable
 from tallystick.rounding import UNITS_0 as UNITS_0
 from tallystick.rounding import UNITS_1 as UNITS_1
 from tallystick.rounding import Number as Number
@@ -204,6 +204,8 @@ class Amount:
     a1: int = 0
     rounds_up: bool = field(default=True, compare=False, repr=False)
     """False for what is left: its text must not promise more than there is."""
+    adjacency: str = field(default="add_remove", compare=False, repr=False)
+    """The neighbours of the account that the amount belongs to."""
 
     @property
     def first(self) -> Fraction:
@@ -222,12 +224,15 @@ class Amount:
     def split(self, parts: int) -> PrivacyLoss:
         """One of ``parts`` equal shares as a loss, as ``PrivacyLoss.split`` makes it: all of them fit together.
 
+        The loss is about the neighbours of the account that the amount belongs to, so that the account can pay it.
+
         >>> print(Amount(Filter("zcdp"), 5 * 10**11).split(12))
         zcdp(rho=0.041666666666, delta=0)
         """
-        from tallystick.accounting.adjacency import Protects
+        from tallystick.accounting.adjacency import Adjacency, Protects
 
-        return self.filter.guarantee(self.a0, self.a1, Protects()).split(parts)
+        protects = Protects(Adjacency(self.adjacency))
+        return self.filter.guarantee(self.a0, self.a1, protects).split(parts)
 
     def __str__(self) -> str:
         return self.text(upward=self.rounds_up)
@@ -238,6 +243,25 @@ class Amount:
         shown = amount_up if upward else amount_down
         text = f"{self.filter.rule.symbol} {shown(self.first)}{order}"
         return f"{text}, delta {shown(self.delta)}" if self.a1 else text
+
+    def of_left(self, left: Amount) -> str:
+        """Return the cost beside what is left.
+
+        >>> Amount(Filter("zcdp"), 6 * 10**10).of_left(Amount(Filter("zcdp"), 10**11))
+        'rho 0.06 of the 0.1 left'
+        """
+        is_one_number = not self.a1 and not self.filter.order
+        rest = amount_down(left.first) if is_one_number else left.text(upward=False)
+        return f"{self} of the {rest} left"
+
+    def of_limit(self, limit: Amount) -> str:
+        """Return what is left beside the limit.
+
+        >>> Amount(Filter("zcdp"), 4 * 10**10).of_limit(Amount(Filter("zcdp"), 10**11))
+        'rho 0.04 of 0.1'
+        """
+        left = self.text(upward=False)
+        return left if self.a1 or limit.a1 or self.filter.order else f"{left} of {amount_up(limit.first)}"
 
     def as_epsilon_at(self, delta: float) -> str:
         """The amount as epsilon at a delta above its own; empty if it is an epsilon already, or nothing.
@@ -282,6 +306,32 @@ def quoted_delta(limit: Amount, spent: float = 0.0) -> float:
         return float(limit.delta)
     for_conversion = min(most, MOST_FOR_CONVERSION, (1 - most) / 2)
     return max(USUAL_DELTA, float(most + for_conversion))
+
+
+def epsilon_alone(loss: PrivacyLoss, price: Amount, delta: float) -> str:
+    """Return a release alone as epsilon; empty if the price is an epsilon.
+
+    The release's own loss may guarantee more than the price it is charged at. ``delta`` is that at which the account's
+    epsilon is shown.
+
+    >>> from tallystick.accounting.losses import pure_dp, zcdp
+    >>> epsilon_alone(pure_dp(epsilon=0.1), Amount(Filter("zcdp"), 5_000_000_000), 1e-6)
+    'epsilon 0.1'
+    >>> epsilon_alone(zcdp(rho=0.005), Amount(Filter("zcdp"), 5_000_000_000), 1e-6)
+    'epsilon 0.43 at delta 1e-6'
+    """
+    if price.filter.kind == "approx" or price.a0 <= 0:
+        return ""
+    from tallystick.accounting.adjacency import Protects
+
+    charged = price.filter.guarantee(price.a0, price.a1, Protects()).epsilon(delta=delta)
+    try:
+        pure, own = loss.epsilon(delta=0.0), loss.epsilon(delta=delta)
+    except NotComputable:
+        pure, own = math.inf, charged
+    if pure < math.inf:
+        return f"epsilon {up(as_written('epsilon', pure))}"
+    return f"epsilon {up(min(own, charged))} at delta {typed(delta)}"
 
 
 def root_up(value: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Sequence
@@ -56,6 +57,8 @@ def open_account(
     return account
 
 
+_ENTRIES_AT_ONCE: Final = 1000
+"""Entries of a ledger that are read at once."""
 MOST_DELTA: Final = Fraction(1, 100)
 """Largest delta of a new limit."""
 USUAL_MOST_DELTA: Final = Fraction(1, 10_000)
@@ -254,6 +257,21 @@ def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, 
             signature=signer.sign(terms),
         )
     return Amount(account.currency, limit.limit0, limit.limit1)
+
+
+def limits_of(transaction: Transaction, account_id: int) -> list[tuple[int, tuple[int, int]]]:
+    """The limits of an account with the entries that set them: the opening, which has its number, and each raise."""
+    limits = []
+    last = account_id - 1
+    while rows := transaction.rows("entries_after", last, _ENTRIES_AT_ONCE):
+        for seq, _, text in rows:
+            body = json.loads(text)
+            is_raise = body["kind"] == "raise" and body["account"] == account_id
+            if seq == account_id or is_raise:
+                first, second = body["limit"]
+                limits.append((seq, (first, second)))
+        last = rows[-1][0]
+    return limits
 
 
 def raise_terms(ledger_id: str, row: AccountRow, limit0: int, limit1: int, why: str) -> dict[str, object]:

@@ -291,8 +291,12 @@ def read_table(
     adjacency: str,
     bounds: Iterable[str],
     types: Mapping[str, str],
+    declared: Mapping[str, str] | None = None,
 ) -> Table:
-    """The table with its schema; ``unit`` None means each row. A CSV column with bounds is a number unless typed."""
+    """The table with its schema; ``unit`` None means each row.
+
+    A CSV column with bounds is a number unless ``types`` or an earlier registration (``declared``) says integer.
+    """
     from tallystick.accounting.adjacency import Adjacency
     from tallystick.tables.private import Private
     from tallystick.tables.steps import each_row
@@ -301,7 +305,11 @@ def read_table(
     private = Private(place, adjacency=Adjacency(adjacency))
     if table is None and not private.source.one_table:
         raise InvalidInput("table", None, f"one of the tables of this source: {_tables(private.source)}")
-    kinds = {**dict.fromkeys(bounds, "number"), **types} if private.source.kind == "csv" else dict(types)
+    kinds = dict(types)
+    if private.source.kind == "csv":
+        earlier = declared or {}
+        numbers = {column: "integer" if earlier.get(column) == "integer" else "number" for column in bounds}
+        kinds = numbers | kinds
     read = private.table(table, unit=each_row, types=kinds)
     if unit is None:
         return read

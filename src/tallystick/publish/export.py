@@ -180,16 +180,31 @@ class _Table(Columns):
 def write_result(out: Path, outcome: Outcome) -> dict[str, str]:
     """Write a model or a table in the format of the file's name, and beside a table the file about it."""
     table = outcome.table
+    _check_result(outcome)
     if outcome.model is not None:
         text = json.dumps(outcome.model, indent=1, sort_keys=True)
         return {"out": str(write_text(out, json_text(text) + "\n"))}
-    assert table is not None  # every other outcome that is written has one
+    assert table is not None  # checked above
     if out.suffix.lower() == ".json":
         rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
         text = json.dumps({**table.document, "rows": rows}, indent=1)
         return {"out": str(write_text(out, json_text(text) + "\n"))}
     _write_columns(out, _Table(table))
     return {"out": str(out), "about": str(write_text(beside(out), table.about))}
+
+
+def _check_result(outcome: Outcome) -> None:
+    """Refuse an outcome that has nothing to write, or whose table is not one. It may come from outside."""
+    if outcome.model is not None:
+        return
+    table = outcome.table
+    if table is None:
+        raise InvalidInput("outcome", "neither a table nor a model", "an outcome that has one")
+    width = len(table.columns)
+    if len(set(table.columns)) < width or any(len(row) != width for row in table.rows):
+        raise InvalidInput("outcome", "a table of uneven rows", "a table with a value for each of its columns")
+    with strict_json.written("outcome", "tallystick/outcome"):
+        _Table(table).data  # noqa: B018  # reads its dates
 
 
 def _write_columns(out: Path, table: _Table) -> None:

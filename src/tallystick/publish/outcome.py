@@ -25,6 +25,8 @@ class Offer(Plain):
     left: str
     left_amount: Mapping[str, Any]
     fits: bool
+    cost: str = ""
+    """The price beside what is left, and as epsilon, for people."""
     would_fit: Mapping[str, Any] | None = None
     """The denial that paying would meet, as error data with the remedies that fit."""
     refused: Mapping[str, Any] | None = None
@@ -45,6 +47,12 @@ class Offer(Plain):
     notes: tuple[str, ...] = ()
     explained: str = ""
     """How the answer would be made, in lines for people."""
+    title: str = ""
+    """What is asked, in a line."""
+    summary: tuple[str, ...] = ()
+    """Error, limits and bounds, in lines for people."""
+    details: tuple[str, ...] = ()
+    """Noise and guarantee, in lines for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,8 @@ class Payment(Plain):
     left: str
     population: str
     head: str
+    left_of_limit: str = ""
+    """What is left beside the limit, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +98,8 @@ class Outcome(Plain):
     model: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
     """Sentences that a person should read beside the result."""
+    details: tuple[str, ...] = ()
+    """What limits and bounds changed and what each column is, in lines for people."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What one kind of request says besides."""
     dry_run: bool = False

@@ -19,7 +19,7 @@ import numpy as np
 from sqlglot import exp
 
 from tallystick.accounting import check
-from tallystick.digits import nearest, typed
+from tallystick.digits import nearest, people, typed
 from tallystick.errors import InvalidInput, Refused
 from tallystick.printing import visible
 from tallystick.tables import run
@@ -27,11 +27,14 @@ from tallystick.tables.aggregates import ColumnMeasure, Measure, Quantile
 from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.fixed_point import LARGEST_BOUND, MOST_BINS
 from tallystick.tables.keyset import PublicTable
+from tallystick.tables.layout import Column
+from tallystick.tables.layout import lines as table_lines
 from tallystick.tables.measures import count
 from tallystick.tables.parts import UNITS, ColumnPart
 from tallystick.tables.plan import make_plan
 from tallystick.tables.reader import open_engine
 from tallystick.tables.release import CONFIDENCE, NO_CONFIDENCE
+from tallystick.tables.reporting.words import counted
 from tallystick.tables.schema import UNSUPPORTED
 from tallystick.tables.sources import source_of
 from tallystick.tables.steps import EACH_ROW, EachRow
@@ -64,9 +67,6 @@ class Cell:
 
 Found = dict[str, dict[Any, Cell]]
 """The cells by column and group."""
-
-
-CAUSES = ("noise", "caps", "clamping", "together")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,20 +122,32 @@ class Rehearsal:
         return {"groups": self.groups, "price": self.price, "lines": [asdict(line) for line in self.lines]}
 
     def __str__(self) -> str:
-        said = [
-            f"How far the middle one of {self.groups:,} groups is off, at {self.price}: by noise (half an interval),",
-            "by what the caps leave out, by what the bounds clamp, and by all of that together.",
-        ]
+        lines = [f"Expected error of a middle group at {self.price}, by cause ({people(self.groups, 'group')})"]
         for column in self.columns:
-            said += ["", f"{visible(column):<20}" + "".join(f"{word:>12}" for word in CAUSES)]
-            said += [f"  {'groups':>6}{'rows':>6}"]
-            for line in self.of(column):
-                cells = (nearest(v) for v in (line.noise, line.caps, line.clamping, line.together))
-                mark = "  least" if line == self.best(column) else ""
-                caps = f"  {line.max_groups:>6}{line.max_rows_per_group:>6}      "
-                hidden = f"  no value in {line.without_value:,} of them" if line.without_value else ""
-                said.append(caps + "".join(f"{cell:>12}" for cell in cells) + mark + hidden)
-        return "\n".join(said)
+            lines += ["", *self._table(column)]
+        return "\n".join(lines)
+
+    def _table(self, column: str) -> list[str]:
+        """Return the errors of one column under each pair of limits as lines of a table."""
+        rows = self.of(column)
+        best = self.best(column)
+        causes = {"noise": "noise", "limits": "caps", "bounds": "clamping", "all": "together"}
+        names = tuple(_limits(row) for row in rows)
+        columns = [Column(visible(column), names, is_text=True)]
+        for word, cause in causes.items():
+            columns.append(Column(word, tuple(nearest(getattr(row, cause)) for row in rows)))
+        marks = tuple("smallest" if row == best else _hidden(row) for row in rows)
+        columns.append(Column("", marks, is_text=True))
+        return table_lines(columns)
+
+
+def _hidden(line: Line) -> str:
+    """Return in how many groups the noise hides the value, in words."""
+    return f"no value in {line.without_value:,} of them" if line.without_value else ""
+
+
+def _limits(line: Line) -> str:
+    return f"{counted(line.max_groups, 'group')}, {counted(line.max_rows_per_group, 'row')}"
 
 
 def rehearse(

@@ -21,7 +21,7 @@ from tallystick.tables import run
 from tallystick.tables.denial import with_plans
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.progress import Progress
-from tallystick.tables.reporting.plan import GROUP_SIZES, error_words
+from tallystick.tables.reporting.plan import GROUP_SIZES, USUAL_SIZE, details, error_words, summary, title
 from tallystick.tables.sources import NO_NAMES, Names, identity
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
     from tallystick.tables.sql.answer import Answered
-
-USUAL_SIZE = 1_000
-"""Rows in a group for which an error is shown if no size is named."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +78,7 @@ class Work:
             price=str(price),
             price_amount=price.to_dict(),
             price_epsilon=self._alone(price),
+            cost=self._cost(price),
             left=left.text(upward=False),
             left_amount=left.to_dict(),
             fits=price.fits(left),
@@ -122,6 +120,9 @@ class Work:
             "groups": facts["keys"],
             "warnings": tuple(facts["warnings"]),
             "explained": plan.explain(),
+            "title": title(plan.query, self.dataset.name),
+            "summary": tuple(summary(plan, sizes)),
+            "details": tuple(details(plan)),
         }
 
     def forms(self) -> run.Forms:
@@ -142,6 +143,11 @@ class Work:
 
     def _alone(self, price: Amount) -> str:
         return self.account.release_epsilon(price, self.privacy)
+
+    def _cost(self, price: Amount) -> str:
+        """Return the price beside what is left, and as epsilon."""
+        epsilon = self._alone(price)
+        return price.of_left(self.account.remaining) + (f" ({epsilon})" if epsilon else "")
 
     def _problem(self, check: Callable[[], None]) -> dict[str, Any] | None:
         """Return the denial or refusal that a check raises, as data."""
@@ -194,10 +200,9 @@ class Work:
         said = {"holds": made.holds, "left_out": made.left_out, "noisy": made.noisy, "wide": made.wide}
         removed = [each.to_data() for each in made.removed()]
         facts = {"plan_hash": self.plan.hash, **said, "widths": made.widths(), "removed": removed}
-        notes = tuple(filter(None, said.values()))
-        return self.outcome(
-            made.receipt, fresh=made.fresh, table=released_table(made), facts=facts, notes=notes, **found
-        )
+        facts["effect"] = made.effect
+        shown = {"table": released_table(made), "notes": made.notes, "details": tuple(made.details())}
+        return self.outcome(made.receipt, fresh=made.fresh, facts=facts, **shown, **found)
 
     def card(self, made: Release) -> Card:
         """Return the privacy card of a release."""
@@ -205,8 +210,17 @@ class Work:
 
     def payment(self, receipt: Receipt, *, fresh: bool) -> Payment:
         """Return what was paid and what is left now."""
-        price, left = self.account.paid(receipt), self.account.remaining.text(upward=False)
-        return Payment(receipt.charge, not fresh, str(price), self._alone(price), left, self.account.name, receipt.head)
+        price, left = self.account.paid(receipt), self.account.remaining
+        return Payment(
+            charge=receipt.charge,
+            again=not fresh,
+            price=str(price),
+            price_epsilon=self._alone(price),
+            left=left.text(upward=False),
+            left_of_limit=left.of_limit(self.account.limit),
+            population=self.account.name,
+            head=receipt.head,
+        )
 
     def say_changed(self, payment: Payment) -> None:
         """Warn if a stored answer is older than the registration or the file of its data."""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.digits import typed
+from tallystick.digits import plural, typed
 from tallystick.errors import InvalidInput, Refused, Remedy
 from tallystick.inference import means
 from tallystick.inference.linear import tree_leaves
@@ -111,9 +111,8 @@ class Measure(ABC):
         """One of its cells with both intervals of ``ts.inference``, where those are known."""
         raise Refused(f"a {self.kind} has no answer of its own. Works: the measures of ts, sums from 0")
 
-    @property
-    def said(self) -> str:
-        """What it is and what is done to its values, in words for a reader; known once ``bound``."""
+    def said(self, who: str) -> str:
+        """Return what it is and what is done to its values; ``who`` is the word for one person."""
         return self.kind.replace("_", " ")
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
@@ -147,8 +146,7 @@ class Count(Measure):
     def never_negative(self) -> bool:
         return True
 
-    @property
-    def said(self) -> str:
+    def said(self, who: str) -> str:
         return "number of rows"
 
     def parts(self) -> tuple[Part, ...]:
@@ -171,9 +169,8 @@ class CountUnits(Count):
     kind: ClassVar[str] = "count_units"
     by_rows: ClassVar[bool] = False
 
-    @property
-    def said(self) -> str:
-        return "number of units that have a row, each counted once in a group"
+    def said(self, who: str) -> str:
+        return f"number of {plural(who)} with at least one row, each counted once in a group"
 
     def parts(self) -> tuple[Part, ...]:
         return (Units(),)
@@ -209,12 +206,10 @@ class ColumnMeasure(Measure):
             raise InvalidInput("missing", self.missing, f"None, or a value from {low:g} to {high:g}")
         return replace(self, lower=low, upper=high, whole=kind == "integer")
 
-    @property
-    def said(self) -> str:
+    def said(self, who: str) -> str:
         low, high = (typed(end) for end in self.limits)
-        empty = "left out" if self.missing is None else f"counted as {typed(self.missing)}"
-        clamped = f"each clamped to {low}..{high} (below counts as {low}, above as {high})"
-        return f"{self.named}, {clamped}; missing values are {empty}"
+        empty = "skipped" if self.missing is None else f"counted as {typed(self.missing)}"
+        return f"{self.named}; values below {low} count as {low}, above {high} as {high}; missing values are {empty}"
 
     @property
     def named(self) -> str:
@@ -454,8 +449,7 @@ class Histogram(Measure):
     column: str
     edges: tuple[float, ...]
 
-    @property
-    def said(self) -> str:
+    def said(self, who: str) -> str:
         low, high = typed(self.edges[0]), typed(self.edges[-1])
         return f"rows with {self.column} in each bin; values below {low}, above {high}, or missing are not counted"
 

@@ -168,9 +168,20 @@ class Asked:
 
     @property
     def in_other_words(self) -> tuple[str, ...]:
-        """The requests that ask the same question in another form or under other names."""
-        forms = [replace(self, plan=plan, called=called) for plan, called in self.forms]
-        return tuple(text for form in forms for text in (form.request, form._request(None)))
+        """The requests that ask the same question in another form or under other names.
+
+        A registered file has two names: its dataset, and its path in a program.
+        """
+        forms = [self, *(replace(self, plan=plan, called=called) for plan, called in self.forms)]
+        named = [replace(form, dataset=dataset) for form in forms for dataset in self._datasets()]
+        return tuple(text for form in named for text in (form.request, form._request(None)))
+
+    def _datasets(self) -> list[str | None]:
+        """The names under which the data can be asked, None for the place itself."""
+        if self.plan.query.table.source.unnamed:
+            return [self.dataset]
+        own = self.account.ledger.names_of(self.names[0])
+        return list(dict.fromkeys([self.dataset, None, *own]))
 
     def _request(self, called: Mapping[str, str] | None) -> str:
         first, *others = self.names

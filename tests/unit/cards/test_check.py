@@ -37,7 +37,7 @@ SAID_BY_PEOPLE = {("released", "dataset")}
 
 
 def problems(made: Card, ledger: Any, page: str | None = None) -> list[str]:
-    return [finding.problem for finding in check_card(made, ledger, page=page) if not finding.holds]
+    return [finding.problem for finding in check_card(made, ledger, page=page) if finding.problem]
 
 
 def changed(made: Card, path: tuple[Any, ...], value: Any) -> Card:
@@ -193,12 +193,28 @@ def test_a_card_of_another_ledger_is_found(clinic, tmp_path) -> None:
         assert "another ledger" in problems(made, other)[0]
 
 
-def test_a_limit_raised_later_no_longer_matches_the_promise(clinic) -> None:
-    made = card(clinic.release())
+def test_a_limit_raised_later_is_said_apart_from_what_is_wrong(clinic) -> None:
+    release = clinic.release()
+    first = card(release)
     clinic.account.raise_limit(ts.zcdp(rho=0.9, delta=1e-6), why="more")
-    assert problems(made, clinic.ledger) == [
-        "the account's limit is now rho 0.9, delta 1e-6, the card promises rho 0.5, delta 1e-6"
-    ]
+    second = card(release)
+    clinic.account.raise_limit(ts.zcdp(rho=1, delta=1e-6), why="and more")
+    for made, promised in ((first, "rho 0.5"), (second, "rho 0.9")):
+        assert problems(made, clinic.ledger) == []
+        (raised,) = [each for each in check_card(made, clinic.ledger) if not each.holds]
+        assert raised.outdated.startswith(f"the limit was raised since, from {promised}, delta 1e-6 to rho 1")
+    assert [each.outdated for each in check_card(card(release), clinic.ledger) if not each.holds] == []
+
+
+def test_a_limit_that_the_account_never_had_or_had_before_the_charge_is_wrong(clinic) -> None:
+    early = clinic.account.limit
+    clinic.account.raise_limit(ts.zcdp(rho=0.9, delta=1e-6), why="more")
+    made = card(clinic.release())
+    for amount in ([early.a0, early.a1], [7 * 10**11, early.a1]):
+        facts = json.loads(made.to_json())
+        facts["promise"]["limit_amount"] = amount
+        found = problems(Card(facts), clinic.ledger)
+        assert any(each.startswith("the account's limit is now rho 0.9") for each in found)
 
 
 def test_a_dataset_of_another_population_is_found(clinic) -> None:

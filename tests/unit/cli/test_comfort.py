@@ -91,7 +91,7 @@ def test_one_name_has_one_value(shell):
 def test_several_public_files_are_joined(shell):
     Path("names.csv").write_text("floor,name\n1,ground\n")
     words = ["--join", "floors.csv", "--join", "names.csv", "--by", "name", "--private-keys", "1e-7"]
-    assert "error" in shell("publish", "plan", "visits", "--measures", "count", "--rho", "0.1", *words)
+    assert "Error    count" in shell("publish", "plan", "visits", "--measures", "count", "--rho", "0.1", *words)
 
 
 @pytest.mark.parametrize("name", ["visits.csv", "people.csv", "link.csv", "hard.csv"])
@@ -133,9 +133,9 @@ def test_sql_writes_what_publish_run_writes_and_says_what_it_says(shell):
     said = shell("sql", sql, *PRICE, "--out", "sql.csv")
     about = [Path(name).read_text().splitlines() for name in ("run.about.csv", "sql.about.csv")]
     assert [line.split(",")[0] for line in about[0]] == [line.split(",")[0] for line in about[1]]
-    paid = [line.split("(")[0] for text in (ran, said) for line in text.splitlines() if line.startswith("charged")]
-    assert paid[0] == paid[1] == "charged rho 0.1 to clinic "
-    assert "this release alone: epsilon" in said
+    paid = [line.split("(")[0] for text in (ran, said) for line in text.splitlines() if line.startswith("Charged")]
+    assert paid[0] == paid[1] == "Charged  rho 0.1 "
+    assert "rho 0.1 (epsilon" in said
     again = asked(shell("sql", sql, *PRICE, "--out", "sql.parquet", "--json"))["found"]
     assert again["again"]
     assert again["about"] == "sql.about.csv"
@@ -147,10 +147,10 @@ def test_sql_writes_what_publish_run_writes_and_says_what_it_says(shell):
 
 def test_a_dry_statement_says_what_the_statement_would(shell):
     sql = ["sql", JOINED, "--why", "x"]
-    assert "would charge rho 0.1" in shell(*sql, "--rho", "0.1", "--dry-run")
+    assert "Would charge rho 0.1" in shell(*sql, "--rho", "0.1", "--dry-run")
     assert shell(*sql, "--rho", "9", "--dry-run", code=3) == shell(*sql, "--rho", "9", code=3)
     shell(*sql, "--rho", "0.1")
-    assert "has the answer already" in shell(*sql, "--rho", "0.1", "--dry-run")
+    assert "has the answer. Nothing would be charged." in shell(*sql, "--rho", "0.1", "--dry-run")
     os.rename("people.csv", "gone.csv")
     other = [*sql, "--rho", "0.2"]
     assert shell(*other, "--dry-run", code=2) == shell(*other, code=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -113,13 +114,16 @@ def test_charges_are_listed_with_their_states(used):
 def test_no_charges_yet_is_said(cli):
     cli("account", "open", "clinic", "--budget", "gdp(mu=1)")
     assert "no charges yet" in cli("charge", "list")
-    assert "no charges yet" in cli("budget")
+    assert "No charges yet." in cli("budget")
 
 
 def test_the_budget_fits_one_screen(used):
     text = used("budget")
-    assert "limit rho 0.5" in text
-    assert "fits: about 34 more counts with ±12 patients (95 %)" in text
+    assert "clinic: one budget for each patient" in text
+    assert re.search(r"limit +rho 0.5, delta 1e-6 +epsilon 4.76", text)
+    assert "34 more counts with an error of ±12 patients, or" in text
+    assert "reserved" in text  # a state is shown if it is not the usual one
+    assert "committed" not in text
     assert text.count("\n") < 24
     found = used("budget", "clinic", "--json")["found"]
     assert [event["state"] for event in found["history"]] == ["COMMITTED", "RESERVED"]
@@ -129,7 +133,8 @@ def test_the_budget_fits_one_screen(used):
 def test_a_budget_among_several_accounts_must_be_named(used):
     used("account", "open", "other", "--budget", "renyi_dp({16: 0.4})")
     assert "clinic, other" in used("budget", code=2)
-    assert "RDP filter at order 16" in used("budget", "other")
+    assert "RDP filter at order 16" in used("budget", "other", "--details")
+    assert "filter" not in used("budget", "other")
 
 
 def test_verify_checks_the_record_and_a_receipt(used, tmp_path):

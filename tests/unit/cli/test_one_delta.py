@@ -31,7 +31,7 @@ def shell(request, tmp_path, monkeypatch, capsys):
         code = run([*words])
         said = capsys.readouterr()
         assert code == 0, said.out + said.err
-        return said.out
+        return said.out if "--json" in words else said.out + said.err
 
     add = ["dataset", "add", "visits.csv", "--unit", "patient", "--population", "clinic", "--limit", request.param]
     call(*add, "--max-groups", "2", "--max-rows-per-group", "1")
@@ -72,6 +72,23 @@ def test_a_release_in_epsilon_is_listed_with_the_epsilon_that_was_asked(shell):
     words = ["query", "visits", "--measures", "count_units", "--epsilon", "0.1", "--pure", "--why", "x"]
     assert "; this release alone: epsilon 0.1\n" in shell(*words)
     assert "(epsilon 0.1)" in shell("charge", "list")
+
+
+@pytest.mark.parametrize("kind", ["linear", "logistic"])
+def test_a_fit_has_one_epsilon_on_every_screen(shell, kind):
+    pytest.importorskip("sklearn")
+    rows = "".join(f"p{i},{i % 90},{i % 2},{'ns'[i % 2]}\n" for i in range(80))
+    Path("rows.csv").write_text("patient,age,cost,ward\n" + rows)
+    add = ["dataset", "add", "rows.csv", "--unit", "patient", "--population", "clinic", "--max-groups", "1"]
+    shell(*add, "--max-rows-per-group", "1", "--bounds", "age=0:110,cost=0:1")
+    words = {
+        "linear": ["--target", "cost", "--rho", "0.0001"],
+        "logistic": ["--target", "ward", "--labels", "n,s", "--epsilon", "0.1", "--delta", "1e-7"],
+    }
+    fitted = shell("fit", kind, "rows", "--features", "age", *words[kind], "--why", "x")
+    [(alone, _)] = SHOWN.findall(fitted)
+    [(listed, _)] = SHOWN.findall(shell("charge", "list"))
+    assert listed == alone
 
 
 def test_a_charge_without_a_loss_is_converted_from_its_cost_and_says_so(tmp_path):

@@ -87,6 +87,7 @@ def test_a_file_that_fails_shows_the_outcome_and_the_remedy_charges_nothing(
     assert f"charge {charge.charge}" in failed.out, "what was charged and what is left comes first"
     assert "left rho 1.95" in failed.out
     assert ("age" if kind == "fit" else "ward") in failed.out, "the answer is shown"
+    assert "s0_0" not in failed.out, "the sums that a model is read from are not shown"
     assert f"charged as charge {charge.charge}" in failed.errors
     assert charge.key in failed.errors
     assert NO_SPACE in failed.errors

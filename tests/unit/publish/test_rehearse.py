@@ -54,7 +54,7 @@ def test_each_cause_is_what_it_is_by_hand() -> None:
     line = found.of("cost")[1]
     assert line.together == pytest.approx(line.noise + (830.0 + 0.0) / 2)
     assert found.best("u").max_groups == 1  # half a ward is less than the noise of another
-    assert "least" in str(found)
+    assert "smallest" in str(found)
 
 
 def test_a_rehearsal_of_no_caps_is_refused_before_rows_are_read() -> None:
@@ -136,7 +136,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any) -> Path:
 def test_rehearse_shows_a_table_and_a_picture_and_charges_nothing(run: Any, here: Path) -> None:
     made = run(*REHEARSE, "--synthetic", "--units", "200", "--plot", "errors.svg", "--column", "mean_age")
     assert made.code == 0, made.errors
-    assert "made-up rows of 200 units; nothing was charged" in made.out
+    assert "Measured on made-up rows of 200 people." in made.errors
     assert (here / "errors.svg").stat().st_size > 5_000
     found = run(*REHEARSE, "--rows", "public.csv", "--caps", "1x1,4x4", "--json").document["found"]
     assert [line["column"] for line in found["lines"]] == ["count", "count", "mean_age", "mean_age"]
@@ -158,7 +158,7 @@ def test_rehearse_refuses_registered_data_under_any_name(run: Any, here: Path) -
         outcome = run(*REHEARSE, "--rows", "visits.csv", "--ledger", ledger)
         assert outcome.code != 0
         assert said in outcome.errors
-        assert "off, at" not in outcome.out
+        assert "by cause" not in outcome.out
     assert run(*REHEARSE, "--rows", "public.csv", "--ledger", "none.db").code != 0
     for wrong in ([], ["--rows", "public.csv", "--synthetic"], ["--rows", "missing.csv"], ["--rows", "regions.csv"]):
         assert run(*REHEARSE, *wrong).code != 0

@@ -278,7 +278,7 @@ def test_explain_in_a_statement_is_an_offer_and_charges_nothing(book: Any) -> No
     outcome = run(Request(Statement(f"EXPLAIN {SQL}"), Cost(rho=0.01)), book)
     assert outcome.paid is None
     assert outcome.offer is not None
-    assert "no data was opened" in outcome.offer.explained
+    assert "No data was read and nothing was charged." in outcome.offer.explained
     assert used(book).a0 == 0
 
 
@@ -443,3 +443,14 @@ def test_an_offer_says_that_its_key_was_burned(book: Any, monkeypatch: pytest.Mo
 
 def raise_an_error(*_: object) -> None:
     raise OSError
+
+
+@pytest.mark.parametrize("delta", [2.2e-308, 1e-308, 1e-310, 5e-324])
+@pytest.mark.parametrize("kind", ["statement", "linear", "caps"])
+def test_a_delta_that_a_double_cannot_hold_exactly_is_refused(book: Any, kind: str, delta: float) -> None:
+    request = replace(requests(book)[kind], cost=Cost(epsilon=1, delta=delta))
+    for ask in (price, run):
+        with pytest.raises(InvalidInput) as caught:
+            ask(request, book)
+        assert caught.value.argument == "delta"
+    assert used(book).a0 == 0

@@ -154,14 +154,24 @@ def raise_(
     with opened(ledger) as book:
         account = book.open(name)
         limit = check_raise(book.account_row(name), account, loss)
-        before, after = account.quoted_delta(), quoted_delta(Amount(account.currency, limit.limit0, limit.limit1))
+        old, new = account.limit, Amount(account.currency, limit.limit0, limit.limit1)
+        before, after = account.quoted_delta(), quoted_delta(new)
         if not dry_run:
             account.raise_limit(loss, why=why)
-        facts = {**account.to_dict(), "quoted_delta": after, "dry_run": dry_run}
-        sentence = ("would raise " if dry_run else "raised ") + name
+        facts = {**account.to_dict(), "was": old.to_dict(), "quoted_delta": after, "dry_run": dry_run}
+        sentences = [f"{'would raise' if dry_run else 'raised'} {name} from {old} to {new}"]
+        if old.as_epsilon_at(before):
+            sentences.append(f"the limit was {old.as_epsilon_at(before)} and is then {new.as_epsilon_at(after)}")
         if before != after:
-            sentence += f"; its epsilon is shown at delta {typed(after)} from now on (it was {typed(before)})"
-        _deliver("account.raise", name, facts, ledger, as_json, sentence)
+            sentences.append(f"its epsilon is shown at delta {typed(after)} from now on (it was {typed(before)})")
+        sentences.append(_EARLIER_CARDS)
+        _deliver("account.raise", name, facts, ledger, as_json, "\n".join(sentences))
+
+
+_EARLIER_CARDS = (
+    "cards made so far promise the old limit; publish again with the same key, which charges nothing, for cards that "
+    "promise the new one"
+)
 
 
 @app.command()

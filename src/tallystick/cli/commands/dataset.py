@@ -91,12 +91,15 @@ class Registration:
     key_delta: float | None
     prices: Mapping[str, Repeated]
     version: str | None
+    declared: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Types of the columns in the registration that is updated."""
 
     def opened(self) -> Table:
         """The table with caps and bounds; its column names and types are read."""
         limits = intervals("bounds", self.bounds)
         kinds = pairs("types", self.types, "COLUMN=TYPE")
-        read = datasets.read_table(self.source, self.table, self.unit, self.adjacency, limits, kinds)
+        place = (self.source, self.table)
+        read = datasets.read_table(*place, self.unit, self.adjacency, limits, kinds, self.declared)
         capped = read.per_unit(max_groups=self.max_groups, max_rows_per_group=self.max_rows_per_group)
         return capped.bounds(**limits)
 
@@ -192,7 +195,7 @@ def update_(
     prices = {"per_query": per_query, "most_per_query": most_per_query}
     said = Registration(
         place, named, known.table["unit"], known.table["adjacency"], max_groups, max_rows_per_group, bounds, types,
-        about, least_price, keys, key_delta, prices, version,
+        about, least_price, keys, key_delta, prices, version, dict(known.table["columns"]),
     )  # fmt: skip
     read = said.opened()
     dataset = said.dataset(read, name, known.population, ledger, ask=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tallystick.publish.datasets import check_column, find
 from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer
-from tallystick.publish.suggest import BEYOND, WITHIN, lines, suggest_caps
+from tallystick.publish.suggest import BEYOND, WITHIN, details, lines, suggest_caps
 from tallystick.publish.work import Work, plan_key
 from tallystick.tables.denial import for_suggestion
 from tallystick.tables.progress import Progress
@@ -64,7 +64,8 @@ class CapsWork(Work):
         """Return caps and bounds."""
         release = self.release(progress)
         made = self.asked.read(release)
-        outcome = self.outcome(release.receipt, fresh=release.fresh, facts=made.to_data(), notes=tuple(lines(made)))
+        shown = {"notes": tuple(lines(made)), "details": tuple(details(made))}
+        outcome = self.outcome(release.receipt, fresh=release.fresh, facts=made.to_data(), **shown)
         return Answer(outcome, made, lambda: self.card(release))
 
 

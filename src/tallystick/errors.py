@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self, TypeVar
 
-from tallystick.printing import given
+from tallystick.digits import typed
 from tallystick.remedies import Remedy as Remedy
 from tallystick.wording import INTERFACES, in_python, offered
 
@@ -89,7 +89,7 @@ class Problem:
     """The name in ``wording.INTERFACES`` of the interface in whose words ``str`` offers remedies."""
     _facts: ClassVar[tuple[str, ...]] = ()
     """Attributes that ``to_data`` has beside the common ones."""
-    _before_offers: ClassVar[str] = "; works: "
+    _before_offers: ClassVar[str] = ". Try: "
 
     def __init__(self, message: str = "", *, code: str | None = None, remedies: Iterable[Remedy] = ()) -> None:
         super().__init__(message)  # type: ignore[call-arg]  # of Exception
@@ -108,7 +108,8 @@ class Problem:
         offers = offered(words, self.remedies)
         if not offers:
             return self.message
-        return _visible(f"{self.message}{self._before_offers}{', or '.join(offers)}")
+        message = self.message.removesuffix(".")
+        return _visible(f"{message}{self._before_offers}{', or '.join(offers)}")
 
     def __str__(self) -> str:
         """The message; text from data or files in it has no character that a terminal would obey."""
@@ -196,35 +197,61 @@ def _all_kinds(kind: type[TallystickError]) -> list[type[TallystickError]]:
 class InvalidInput(TallystickError, ValueError):
     """An argument has a value that is not allowed.
 
-    ``allowed`` is a phrase for every interface. What differs between interfaces is in ``remedies``.
+    ``allowed`` is a phrase for every interface, or empty. What differs between interfaces is in ``remedies``.
+    ``problem`` is a sentence that says more than that an argument has a value.
 
     >>> raise InvalidInput("sigma", -1, "a finite number > 0")
     Traceback (most recent call last):
     ...
     tallystick.errors.InvalidInput: sigma = -1 is not allowed; give a finite number > 0
+    >>> raise InvalidInput("column", "sex", "", problem="sex is text. A mean needs a number")
+    Traceback (most recent call last):
+    ...
+    tallystick.errors.InvalidInput: sex is text. A mean needs a number
     """
 
     exit_code = 2
     code = "invalid_argument"
     argument: str
     allowed: str
-    _facts: ClassVar[tuple[str, ...]] = ("allowed",)
+    problem: str | None = None
+    _facts: ClassVar[tuple[str, ...]] = ("allowed", "problem")
 
     def __init__(
-        self, argument: str, value: object, allowed: str, *, code: str | None = None, remedies: Iterable[Remedy] = ()
+        self,
+        argument: str,
+        value: object,
+        allowed: str,
+        *,
+        code: str | None = None,
+        remedies: Iterable[Remedy] = (),
+        problem: str | None = None,
     ) -> None:
-        super().__init__(f"{argument} = {_shown(value)} is not allowed", code=code, remedies=remedies)
+        message = problem or f"{argument} = {_shown(value)} is not allowed"
+        super().__init__(message, code=code, remedies=remedies)
         self.argument, self.value, self.allowed = argument, value, allowed
+        self.problem = problem
 
     def text(self, words: Callable[[Remedy], str | None]) -> str:
         """The message, what is allowed, and the remedies in the words of an interface."""
-        works = [self.allowed] if self.allowed else []
-        works += offered(words, self.remedies)
-        return _visible(f"{self.message}; give {', or '.join(works)}")
+        ways = [self.allowed] if self.allowed else []
+        ways += offered(words, self.remedies)
+        given = f"; give {', or '.join(ways)}" if ways else ""
+        return _visible(f"{self.message}{given}")
 
     def about(self, argument: str, value: object) -> InvalidInput:
         """The same problem of another argument, from which the refused one was made."""
-        return InvalidInput(argument, value, self.allowed, code=self.code, remedies=self.remedies)
+        return InvalidInput(argument, value, self.allowed, code=self.code, remedies=self.remedies, problem=self.problem)
+
+
+def unreadable(argument: str, path: object, error: OSError) -> InvalidInput:
+    """The error for a file that cannot be opened.
+
+    >>> print(unreadable("plan", "none.json", FileNotFoundError(2, "No such file or directory")))
+    cannot read none.json: no such file or directory
+    """
+    reason = (error.strerror or "it cannot be opened").lower()
+    return InvalidInput(argument, str(path), "", code="unreadable_file", problem=f"cannot read {path}: {reason}")
 
 
 class ExpressionError(InvalidInput):
@@ -252,12 +279,12 @@ class EpsilonWithoutDelta(InvalidInput):
     def _problem(self, epsilon: float) -> Iterator[str]:
         """The two meanings, and the costs that no remedy names because the account cannot pay them."""
         meanings = "can mean two things, and this account is charged differently for each"
-        yield f"epsilon {given(epsilon)} without a delta {meanings}"
+        yield f"epsilon {typed(epsilon)} without a delta {meanings}"
         payable = [remedy.kind for remedy in self.remedies]
         if "mean_pure" not in payable:
-            yield f"Pure epsilon {given(epsilon)} costs {self.pure}, more than what is left."
+            yield f"Pure epsilon {typed(epsilon)} costs {self.pure}, more than what is left."
         if "give_delta" not in payable and self.with_delta is not None:
-            at = f"Epsilon {given(epsilon)} at delta {given(self.delta)}"
+            at = f"Epsilon {typed(epsilon)} at delta {typed(self.delta)}"
             yield f"{at} costs {self.with_delta}, more than what is left."
 
     def text(self, words: Callable[[Remedy], str | None]) -> str:
@@ -315,7 +342,6 @@ class BudgetExceeded(TallystickError):
     exit_code = 3
     code = "budget_exceeded"
     _facts = ("asked", "left", "limit", "account", "unit")
-    _before_offers = "\nfits: "
 
     def __init__(
         self,
@@ -331,6 +357,13 @@ class BudgetExceeded(TallystickError):
         self.asked, self.left, self.limit = asked, left, limit
         self.account, self.unit = account, unit
         super().__init__(message, remedies=remedies)
+
+    def text(self, words: Callable[[Remedy], str | None]) -> str:
+        """The message, and a line for each remedy."""
+        offers = offered(words, self.remedies)
+        lines = [f"  {offer}" for offer in offers]
+        heading = ["Any one of these works:"] if offers else []
+        return _visible("\n".join([self.message, *heading, *lines]))
 
     @property
     def fits(self) -> tuple[str, ...]:
@@ -433,7 +466,7 @@ class ChargedAgain(Problem, UserWarning):
     """
 
     code = "charged_again"
-    _before_offers = ". Unless its data have changed, "
+    _before_offers = ". Unless its data have changed: "
 
 
 class OtherReason(Problem, UserWarning):

@@ -15,13 +15,14 @@ from typing import Any, Final
 KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         # A denied charge: each of these fits what is left.
-        "lower_price": ("argument", "value"),  # also: measure, errors; in_statement, if a statement names the price
+        # also: measure, errors; replaces, arguments that it stands for; in_statement, if a statement names the price
+        "lower_price": ("argument", "value"),
         "keep_measures": ("measures", "dropped"),  # also: argument, value
-        "lower_max_groups": ("max_groups",),  # also: argument, value
+        "lower_max_groups": ("max_groups",),  # also: argument, value, unit
         "change_delta": ("delta", "cost"),
-        "add_noise": ("mechanism", "parameter", "value", "adjacency", "error", "unit"),
+        "add_noise": ("mechanism", "parameter", "value", "adjacency", "error", "unit"),  # also: group
         "lower_loss": ("loss",),
-        "raise_limit": ("account", "budget"),  # also: delta, which the same charge then needs
+        "raise_limit": ("account", "budget"),  # also: more, further accounts with their limits; delta
         # An argument that is missing or has another value.
         "set_argument": ("argument", "value"),  # also: more, arguments that it needs beside it
         "mean_pure": ("epsilon", "cost", "share"),
@@ -29,7 +30,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "round_up": ("value",),
         # What is public about a table.
         "list_keys": (),
-        "find_keys": ("delta",),
+        "find_keys": ("delta",),  # also: argument, value
         "declare_caps": ("caps",),
         "declare_bounds": ("column", "lower", "upper"),
         "declare_type": ("column", "type"),
@@ -51,6 +52,9 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "start_again": ("place",),
         "accept_head": (),
         "accept_first_use": (),
+        # Names, words of a statement and programs, which are the same in every interface.
+        "rewrite": ("to",),
+        "install": ("packages",),
     }
 )
 """Every kind of remedy with the facts that it always has."""

@@ -77,12 +77,10 @@ class World:
         return text
 
     def offers(self, *words: str) -> list[str]:
-        """The lines in which a command that fails says what works."""
+        """The ways out that a command prints when it fails, each in one line."""
         code, text = self.type(*words)
         assert code != 0, (words, text)
-        return [
-            line.strip() for line in text.splitlines() if re.match(r" +(fits|works|pure epsilon|epsilon)\b", line, re.I)
-        ]
+        return ways(text)
 
     def offer(self, containing: str, *words: str) -> str:
         lines = [line for line in self.offers(*words) if containing in line]
@@ -93,15 +91,32 @@ class World:
         return ts.Ledger("tallystick.db", create=False)
 
 
+def ways(text: str) -> list[str]:
+    """The ways that a failure lists after "Any one of these works:" or "Try:", each with its second line."""
+    parts = re.split(r"^(Try:|Any one of these works:\n)", text, flags=re.MULTILINE)
+    if len(parts) == 1:
+        return []
+    lines = [line for line in parts[2].splitlines() if line.strip()]
+    is_try = parts[1] == "Try:"
+    found: list[str] = []
+    for line in lines:
+        is_second = re.match(r" {4,}(then|weakens|if|for|HASH|count|age|n|registers|keeps|cells|its|finds|a) ", line)
+        if found and is_second and (not is_try or "tallystick " in found[-1]):
+            found[-1] += f"   {line.strip()}"
+        else:
+            found.append(line.strip())
+    return found
+
+
 def typed(line: str) -> list[str]:
-    """The command at the end of a line, without its first word, and with a reason."""
-    words = shlex.split(line[line.index("tallystick ") :])[1:]
-    return ["agreed" if word == "..." else word for word in words]
+    """The command in a line, without its first word, and with a reason."""
+    [command] = [piece for piece in re.split(r" {3,}", line) if piece.startswith("tallystick ")]
+    return ["agreed" if word == "..." else word for word in shlex.split(command)[1:]]
 
 
 def option(line: str, name: str) -> tuple[str, str]:
     """An option that a line names, with its value."""
-    value = re.search(rf'{name} ("[^"]*"|[^\s,):]+)', line)[1]
+    value = re.search(rf'{name} ("[^"]*"|[^\s,):;]+)', line)[1]
     return name, value.strip('"') if value.startswith('"') else value.rstrip(".")
 
 
@@ -244,7 +259,7 @@ def fewer_measures(world: World) -> None:
 @case("keep_measures", "shell")
 def fewer_measures_on_the_command_line(world: World) -> None:
     words = (*QUERY, "--rho", "0.9")
-    line = world.capped().offer("drop 1 of 2", *words)
+    line = world.capped().offer("drops 1 of 2", *words)
     fewer = changed(tuple(changed(words, *option(line, "--rho"))), "--measures", "count")
     world.succeed(*fewer)
 
@@ -307,7 +322,7 @@ def the_same_loss_with_less_delta(world: World) -> None:
 def the_same_charge_with_a_delta(world: World) -> None:
     an_account("zcdp(rho=0.5, delta=1e-6)").close()
     words = ("charge", "add", SGD, "--why", "x")
-    line = world.offer("the same with", *words)
+    line = world.offer("another delta", *words)
     world.succeed(*changed(words, *option(line, "--delta")))
 
 
@@ -342,8 +357,8 @@ def all_that_is_left(world: World) -> None:
 def all_that_is_left_on_the_command_line(world: World) -> None:
     with an_account("pure_dp(epsilon=1)") as book:
         book.open("study").pay(ts.pure_dp(epsilon=0.7), why="x")
-    line = world.offer("a smaller loss", "charge", "add", "pure_dp(epsilon=0.5)", "--why", "x")
-    world.succeed("charge", "add", re.search(r'loss: "([^"]*)"', line)[1], "--why", "x")
+    line = world.offer("smaller loss", "charge", "add", "pure_dp(epsilon=0.5)", "--why", "x")
+    world.succeed("charge", "add", re.search(r'"([^"]*)"', line)[1], "--why", "x")
     with world.book() as book:
         assert book.open("study").remaining.a0 == 0
 
@@ -430,7 +445,7 @@ def a_reason(world: World) -> None:
 @case("set_argument", "sql")
 def a_price(world: World) -> None:
     world.capped().succeed("dataset", "update", "visits", "--keys", "ward=wards.csv")
-    with pytest.raises(InvalidInput, match=r"OPTIONS\(rho=0\.01\), or OPTIONS\(epsilon=0\.1, delta=1e-06\)") as caught:
+    with pytest.raises(InvalidInput, match=r"OPTIONS\(rho=0\.01\), or OPTIONS\(epsilon=0\.1, delta=1e-6\)") as caught:
         ts.sql(COUNTED, ledger="tallystick.db", why="x")
     assert len(caught.value.remedies) == 2
     for remedy in caught.value.remedies:
@@ -473,7 +488,7 @@ def the_two_meanings_of_epsilon(world: World) -> None:
 @case("give_delta", "shell")
 def the_two_meanings_of_epsilon_on_the_command_line(world: World) -> None:
     words = (*QUERY, "--epsilon", "0.5")
-    assert "add --pure." in world.capped().offer("--pure", *words)
+    assert "add --pure" in world.capped().offer("--pure", *words)
     line = world.offer("--delta", *words)
     world.succeed(*words, "--pure")
     world.succeed(*words, *option(line, "--delta"), "--key", "other")
@@ -690,7 +705,7 @@ def a_private_table_beside_another(world: World) -> None:
 @case("join_on_unit", "shell")
 def a_private_table_beside_another_in_a_statement(world: World) -> None:
     words = (*QUERY, "--rho", "0.1", "--join", "visits.csv")
-    assert "JOIN" in world.capped().offer("JOIN", *words)
+    assert world.capped().offer("join", *words).startswith("tallystick sql")
     both = "SELECT COUNT(*) AS n FROM visits AS a JOIN visits AS b ON a.patient = b.patient"
     world.succeed("sql", both, "--rho", "0.1", "--why", "x")
 
@@ -753,6 +768,36 @@ def decisions_on_a_card(world: World) -> None:
     world.succeed(*typed(line))
     world.succeed(*words, "second.html")
     world.succeed("card", "export", "second.html", "--out", "record.yaml")
+
+
+# ---- words of a statement, and programs
+
+
+@case("rewrite", "python")
+@case("rewrite", "shell")
+def other_words_in_a_statement(world: World) -> None:
+    statement = "SELECT SUM(age) FILTER (WHERE ward = 'a') AS n FROM visits TABLESAMPLE (10 PERCENT)"
+    largest = "SELECT MAX(age) AS age FROM visits"
+    words = ("--rho", "0.1", "--why", "x")
+    remedy = provoked("rewrite", lambda: world.capped() and ts.sql(largest, ledger="tallystick.db", why="x", rho=0.1))
+    assert world.offers("sql", largest, *words) == [remedy["to"]]
+    other = remedy["to"].replace("ORDER BY ...", "ORDER BY age")
+    world.succeed("sql", f"SELECT {other} AS age FROM visits", *words)
+    assert world.offers("sql", statement, *words) == ["the whole table: a sample has no smaller price here"]
+
+
+@case("install", "python")
+@case("install", "shell")
+def a_program_that_is_missing(world: World) -> None:
+    import sys
+
+    for name in [module for module in sys.modules if module.split(".")[0] == "matplotlib"]:
+        world.monkeypatch.delitem(sys.modules, name)
+    world.monkeypatch.setitem(sys.modules, "matplotlib", None)
+    [line] = world.offers("plot", "gdp(mu=1)", "--out", "picture.svg")
+    assert line == "pip install '.[plots]'"
+    pyproject = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    assert "\nplots = [" in pyproject
 
 
 # ---- accounts, answers and the ledger
@@ -833,7 +878,7 @@ def an_answer_that_is_paid_for(world: World) -> None:
             asked(account).plan(rho=0.1).release(why="x")
         remedy = caught[0].message.remedies[0]
         assert not asked(account).plan(rho=0.1).release(why="x", key=remedy["key"]).fresh
-    assert in_sql(remedy) == "OPTIONS(key='first') gives that answer for nothing"
+    assert in_sql(remedy) == "OPTIONS(key='first') reuses that answer without a new charge"
 
 
 @case("reuse_key", "shell")
@@ -923,7 +968,7 @@ def test_a_ledger_of_another_host_is_accepted_by_a_command_that_can_be_pasted(wo
     head = on_another_host(world)
     words = ("charge", "add", "gaussian(sigma=5)", "--why", "x", "--ledger", "copy of it.db")
     line = world.offer(way, *words)
-    pasted = typed(line[line.rindex("tallystick ") :])
+    pasted = typed(line)
     world.succeed(*[head if word == "HASH" else word for word in pasted])
     world.succeed(*words)
 

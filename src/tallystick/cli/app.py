@@ -151,7 +151,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except TallystickError as error:
         return failure.from_error(error, Command.of(_parser(), given)).report(as_json=as_json, words=words)
     except (KeyboardInterrupt, typer.Abort):
-        return failure.Failure("Interrupted", failure.INTERRUPTED, ("stopped at your request",)).report(as_json=as_json)
+        return failure.Failure("Interrupted", failure.INTERRUPTED, ("stopped at your request.",)).report(
+            as_json=as_json
+        )
     except typer.Exit as leave:
         return leave.exit_code
     except BrokenPipeError:
@@ -159,7 +161,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 0
     except Exception as error:
         if hasattr(error, "format_message"):  # the argument parser's own exceptions
-            return failure.from_usage(error, given).report(as_json=as_json, words=words)
+            return failure.from_usage(error).report(as_json=as_json, words=words)
         print(visible(place.without_secrets(traceback.format_exc(), words), lines=True), file=sys.stderr)
         return failure.from_bug(error).report(as_json=as_json, words=words)
 

@@ -171,7 +171,12 @@ def asked(text: str, table: Table) -> tuple[Table, dict[str, Measure]]:
         try:
             return pieces.measures(text, table)
         except TallystickError as problem:
-            raise InvalidInput("measures", text, f"{own.allowed}; or in SQL ({problem})") from None
+            is_word = own.code == "unknown_measure"  # and not a function of SQL that has another problem
+            if is_word and isinstance(problem, InvalidInput) and problem.argument == "sql":
+                raise own from None
+            if is_word:
+                raise problem from None
+            raise own from None
 
 
 def joined(table: Table, path: Path) -> Table:
@@ -207,9 +212,12 @@ def _of_option(option: str, text: str, table: Table) -> Iterator[None]:
         words = set(re.findall(r"\w+", text))
         texts = [name for name, kind in table.schema.columns if kind == "text" and name in words]
         remedies = list(problem.remedies)
-        if texts and table.source.castable and problem.code == "types_differ":
+        if texts and table.source.castable and problem.code == "types_differ" and re.search(r"\d", text):
             remedies.append(declared_number(texts[0]))
-        raise InvalidInput(option, problem.value, problem.allowed, code=problem.code, remedies=remedies) from None
+        said = f"--{option}: {problem.message}"
+        raise InvalidInput(
+            option, problem.value, problem.allowed, code=problem.code, remedies=remedies, problem=said
+        ) from None
 
 
 def where(text: str, table: Table) -> Expression:

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.errors import InvalidInput, Refused, Remedy, Unavailable
 
 try:
     from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
@@ -39,7 +39,8 @@ try:
         PolynomialFeatures,
     )
 except ImportError:
-    raise Unavailable("estimators need scikit-learn; works: pip install '.[learn]'") from None
+    remedies = [Remedy("install", packages="'.[learn]'")]
+    raise Unavailable("estimators need scikit-learn", remedies=remedies) from None
 
 PUBLIC = "public"
 STATELESS = (Normalizer, Binarizer, PolynomialFeatures)

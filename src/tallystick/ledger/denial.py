@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tallystick.digits import amount_down, amount_up, decimal_down, decimal_up, typed
 from tallystick.errors import BudgetExceeded, Refused, Remedy, TallystickError
 from tallystick.ledger.filters import LARGEST, UNITS_0, UNITS_1, USUAL_DELTA, Amount, Filter
-from tallystick.printing import amount, down, given
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -30,16 +30,16 @@ TRIALS = 8
 def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
     """The error for a charge an account did not admit: closed, or too little left."""
     if account.state != "open":
-        closed = f"account {account.name!r} is closed; nothing was charged and no data was read"
+        closed = f"account {account.name!r} is closed. Nothing was charged and no data was read"
         return Refused(closed, code="account_closed")
     currency = Filter.named(account.filter)
     price = Amount(currency, a0, a1)
     left = Amount(currency, account.limit0 - account.used0, account.limit1 - account.used1)
     limit = Amount(currency, account.limit0, account.limit1)
+    needed, held = needed_and_left(price, left, limit)
     message = (
-        f"asked {price}   left {_like(left, price, upward=False)}   limit {_like(limit, price)}   "
-        f"({account.kind} {account.name}, {currency.title})\n"
-        "nothing was charged and no data was read"
+        f"the budget of {account.name} is too small: it needs {needed}, and {held} is left.\n"
+        "Nothing was charged and no data was read."
     )
     return BudgetExceeded(
         message,
@@ -100,7 +100,7 @@ def lower_value(
     try:
         for _ in range(TRIALS):
             guess = tried * min(0.99, (left.a0 / cost.a0) ** power)
-            for tried in (float(f"{guess:.3g}"), down_to_three(guess)):
+            for tried in (float(f"{guess:.3g}"), float(decimal_down(guess))):
                 cost = price(tried)
                 if can_pay(account, cost):
                     return tried
@@ -118,19 +118,21 @@ def _power(argument: str, currency: Filter) -> float:
     return 1.0 if counts_epsilon else 0.5
 
 
-def down_to_three(value: float) -> float:
-    """Three significant digits, rounded down.
+def needed_and_left(asked: Amount, left: Amount, limit: Amount) -> tuple[str, str]:
+    """What a charge needs, and what is left of the limit, as people read them.
 
-    >>> down_to_three(0.123987)
-    0.123
+    >>> account = Filter("zcdp")
+    >>> needed_and_left(Amount(account, 6 * 10**10), Amount(account, 4 * 10**10), Amount(account, 10**11))
+    ('rho 0.06', 'rho 0.04 of 0.1')
     """
-    step = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return float(f"{math.floor(value / step) * step:.3g}")
-
-
-def _like(held: Amount, price: Amount, *, upward: bool = True) -> str:
-    text = amount(held.first, upward=upward)
-    return f"{text}, delta {amount(held.delta, upward=upward)}" if price.a1 else text
+    symbol = asked.filter.rule.symbol
+    order = f" at order {asked.filter.order}" if asked.filter.order else ""
+    needed = f"{symbol} {amount_up(asked.first)}{order}"
+    held = f"{symbol} {amount_down(left.first)} of {amount_up(limit.first)}"
+    if asked.a1:
+        needed += f", delta {amount_up(asked.delta)}"
+        held += f", delta {amount_down(left.delta)} of {amount_up(limit.delta)}"
+    return needed, held
 
 
 def for_loss(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -> BudgetExceeded:
@@ -154,7 +156,7 @@ def _other_delta(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -
     lacks_delta = left.a1 < asked.a1
     if not lacks_delta and (asked.filter.kind != "zcdp" or asked.a1):
         return []
-    delta = float(down(left.delta, 3)) if left.a1 or lacks_delta else USUAL_DELTA
+    delta = float(decimal_down(left.delta)) if left.a1 or lacks_delta else USUAL_DELTA
     try:
         less = account.price(loss, delta=delta)
     except TallystickError:
@@ -279,15 +281,15 @@ def written(currency: Filter, first: int, second: int, adjacency: str = "add_rem
     """A budget of at least these units in a few digits, as the command line reads it.
 
     >>> written(Filter("zcdp"), 512_345_678_901, 10**12), written(Filter.named("rdp@16"), 4 * 10**11, 0, "replace")
-    ('zcdp(rho=0.5124, delta=1e-06)', "renyi_dp({16: 0.4}, adjacency='replace')")
+    ('zcdp(rho=0.5124, delta=1e-6)', "renyi_dp({16: 0.4}, adjacency='replace')")
     """
     value, delta = float(Fraction(_round_up(first), UNITS_0)), float(Fraction(_round_up(second), UNITS_1))
-    words = [f"delta={delta!r}"] if second else []
+    words = [f"delta={typed(delta)}"] if second else []
     words += [] if adjacency == "add_remove" else [f"adjacency='{adjacency}'"]
     if currency.kind == "gdp":
-        name = f"gdp(mu={float(f'{_up(math.sqrt(value)):.3g}')!r}"
+        name = f"gdp(mu={float(decimal_up(math.sqrt(value)))!r}"
     elif currency.kind == "rdp":
-        name = f"renyi_dp({{{given(float(currency.order or 0))}: {value!r}}}"
+        name = f"renyi_dp({{{typed(float(currency.order or 0))}: {value!r}}}"
     else:
         kind = {"zcdp": "zcdp(rho", "approx": "approx_dp(epsilon" if second else "pure_dp(epsilon"}[currency.kind]
         name = f"{kind}={value!r}"
@@ -312,12 +314,12 @@ def noise_that_fits(
         return None
     value = float(left.first)
     if left.filter.kind == "approx":
-        scale = _up(factor / value)
+        scale = float(decimal_up(factor / value))
         return _noise("laplace", "scale", scale, LAPLACE_95 * scale, adjacency, unit)
     squared_mu = {"zcdp": 2 * value, "gdp": value}.get(left.filter.kind)
     if squared_mu is None:
         squared_mu = 2 * value / float(left.filter.order or 1)
-    sigma = _up(factor / math.sqrt(squared_mu))
+    sigma = float(decimal_up(factor / math.sqrt(squared_mu)))
     return _noise("gaussian", "sigma", sigma, NORMAL_95 * sigma, adjacency, unit)
 
 
@@ -352,9 +354,3 @@ def counts_that_fit(left: Amount) -> list[tuple[int, int]]:
         }[left.filter.kind]
         fitting.append((int(value / cost), error))
     return fitting
-
-
-def _up(value: float) -> float:
-    """Three significant digits, rounded up."""
-    step = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return float(f"{math.ceil(value / step) * step:.3g}")

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from tallystick.digits import percent_up, up
 from tallystick.errors import EpsilonWithoutDelta, Remedy, TallystickError
 from tallystick.ledger.denial import can_pay
-from tallystick.printing import percent_up, up
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -33,7 +33,7 @@ def two_costs(
         other = None
     remedies = []
     if can_pay(account, pure):
-        share = percent_up(Fraction(pure.a0, account.remaining.a0), 3)
+        share = percent_up(Fraction(pure.a0, account.remaining.a0))
         remedies.append(Remedy("mean_pure", epsilon=epsilon, cost=_cost(pure), share=f"{share} of what is left"))
     if other is not None and can_pay(account, other):
         remedies.append(Remedy("give_delta", epsilon=epsilon, delta=delta, cost=_cost(other)))
@@ -42,4 +42,4 @@ def two_costs(
 
 def _cost(amount: Amount) -> str:
     """The amount in three digits, rounded up."""
-    return f"{amount.filter.rule.symbol} {up(amount.first, 3)}"
+    return f"{amount.filter.rule.symbol} {up(amount.first)}"

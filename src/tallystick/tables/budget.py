@@ -161,7 +161,7 @@ def lone_probability(query: Query, noises: tuple[PartNoise, ...], tau: int) -> f
 
 AMOUNTS = ("rho", "epsilon", "delta")
 """Words of a price that may be fractions, such as "1/24"."""
-ALLOWED = "rho= (and delta=), epsilon= and delta=, epsilon= alone, or error="
+ALLOWED = "one price: a rho, an epsilon, or an error"
 _WORDS = ("rho", "epsilon", "delta", "error", "confidence", "weights", "caps_share", "caps_seen_to", "caps_totals")
 
 
@@ -175,14 +175,23 @@ class PricedQuery:
     budget: dict[str, Any]
 
 
+def _not_one_price(named: list[str], unknown: list[str]) -> InvalidInput:
+    """The error for words that name no price, several prices, or something else."""
+    if unknown:
+        return InvalidInput("budget", unknown, ALLOWED, problem=f"{', '.join(unknown)} is not a word of a price")
+    if len(named) > 1:
+        return InvalidInput("budget", named, ALLOWED, problem=f"{' and '.join(named)} are two prices")
+    problem = "a confidence goes with an error" if named else "no price is named"
+    return InvalidInput("budget", named or None, ALLOWED, code="no_price", problem=problem)
+
+
 def priced(query: Query, given: Mapping[str, Any], protects: Protects) -> PricedQuery:
     """The noise a budget buys. The budget is the total charged, the delta of private keys included."""
     unknown = [word for word in given if word not in _WORDS]
     budget = {word: given[word] for word in _WORDS if given.get(word) is not None}
     named = [word for word in ("rho", "epsilon", "error") if word in budget]
     if unknown or len(named) != 1 or ("confidence" in budget and named != ["error"]):
-        said = sorted(word for word in given if not word.startswith("caps_"))  # these have defaults, and are no price
-        raise InvalidInput("budget", said or None, ALLOWED)
+        raise _not_one_price(named, unknown)
     for word in AMOUNTS:
         if word in budget:
             budget[word] = fraction_down(word, budget[word])

@@ -11,9 +11,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
+from tallystick.digits import decimal_down, decimal_up
 from tallystick.errors import BudgetExceeded, Remedy, TallystickError
-from tallystick.ledger.denial import can_pay, down_to_three, lower_value, with_offers
+from tallystick.ledger.denial import can_pay, lower_value, with_offers
 from tallystick.ledger.pay import charged_delta
+from tallystick.rounding import as_written
 from tallystick.tables.budget import cost_of, cost_of_part
 from tallystick.tables.keyset import PrivateKeys
 
@@ -87,7 +89,7 @@ def _other_keys(plan: Plan, left: Amount, account: Account, *, lacks_delta_alone
     keys = plan.query.keys
     if not isinstance(keys, PrivateKeys):
         return
-    delta = down_to_three(float(left.delta)) if left.a1 else 0.0
+    delta = float(decimal_down(left.delta)) if left.a1 else 0.0
     smaller = replace(plan.query, keys=replace(keys, delta=delta)) if delta else plan.query
     if delta and _fits(lambda: _planned(plan, account, {}, smaller), account):
         yield Remedy("find_keys", delta=delta)
@@ -169,15 +171,9 @@ def _same_noise(plan: Plan, share: Fraction) -> dict[str, Any] | None:
         return {}
     if argument != plan.noises[0].law.currency:
         return None
-    return {"argument": argument, "value": _up(float(share * Fraction(plan.budget[argument])))}
+    return {"argument": argument, "value": float(decimal_up(share * as_written(argument, plan.budget[argument])))}
 
 
 def _as_words(price: dict[str, Any]) -> dict[str, Any]:
     """A price as a word of a plan."""
     return {price["argument"]: price["value"]} if price else {}
-
-
-def _up(value: float) -> float:
-    """Three significant digits, rounded up."""
-    step = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return float(f"{math.ceil(value / step) * step:.3g}")

@@ -364,7 +364,8 @@ class Query:
         """Check everything that can be checked without data."""
         table = grouped.table
         if not 1 <= len(measures) <= MOST_MEASURES:
-            raise InvalidInput("agg", f"{len(measures)} measures", f"1 to {MOST_MEASURES} named measures, n=ts.count()")
+            problem = f"{len(measures)} measures were named"
+            raise InvalidInput("agg", len(measures), f"1 to {MOST_MEASURES} measures", problem=problem)
         declared = {name: (low, high) for name, low, high in table.declared}
         bound = []
         for name, measure in measures.items():
@@ -707,7 +708,8 @@ def _stated_pure(words: dict[str, Any]) -> bool:
     if pure is not True:
         raise InvalidInput("pure", pure, "True or False")
     if words.get("epsilon") is None or words.get("delta"):
-        raise InvalidInput("pure", True, "epsilon= without delta=: pure=True says that the delta is 0")
+        problem = "pure means that the delta is 0"
+        raise InvalidInput("pure", True, "an epsilon, and no delta", problem=problem)
     return True
 
 

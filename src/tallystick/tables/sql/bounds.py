@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from tallystick.digits import typed
 from tallystick.errors import Refused
 from tallystick.tables.expressions import Expression
 from tallystick.tables.sql.options import Options
@@ -23,9 +24,9 @@ def limits_of(relation: Relation, node: exp.Expr, made: Expression, options: Opt
         raise text.wrong("CLAMPED BETWEEN", node, "a lower bound below the upper bound")
     if known is not None and not known[0] <= said[0] < said[1] <= known[1]:
         raise text.refused(
-            f"bounds {said[0]:g} to {said[1]:g}",
+            f"bounds {typed(said[0])} to {typed(said[1])}",
             node,
-            f"bounds within {known[0]:g} to {known[1]:g}, which are registered",
+            f"bounds within {typed(known[0])} to {typed(known[1])}, which are registered",
         )
     return float(said[0]), float(said[1])
 

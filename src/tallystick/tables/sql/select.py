@@ -317,7 +317,7 @@ class Aggregation:
         made, kind = self.relation.reader.typed(value)
         if kind not in ("integer", "number"):
             remedies = []
-            if kind == "text" and isinstance(made, Column):
+            if kind == "text" and isinstance(made, Column) and self._is_clamped(node):
                 remedies.append(declared_number(made.name))
             what = f"{spelled(node)} of type {kind}"
             with about_dataset(self.relation.known.dataset), of_source(self.relation.table.source):
@@ -412,6 +412,10 @@ class Aggregation:
 
     def _declared(self) -> dict[str, tuple[float, float]]:
         return {name: (low, high) for name, low, high in self.relation.table.declared}
+
+    def _is_clamped(self, node: exp.Expr) -> bool:
+        """True if the aggregate names its bounds, so that its column is meant as numbers."""
+        return self.options.clamp_of(node.meta.get("start", -1)) is not None
 
     def _limits(self, node: exp.Expr, made: Expression) -> tuple[float, float]:
         """Bounds of an aggregate: those of its column or of its expression, and narrower ones where it says so."""

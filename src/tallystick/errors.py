@@ -10,6 +10,7 @@
     ├── BudgetExceeded              exit 3   the account cannot pay
     ├── Refused                     exit 4   it could break a promise
     │   ├── NotAnswered                      a statement of which a part cannot be shown to be private, or is not known
+    │   ├── BelowLeastPrice                  a request that costs less than the least cost of its dataset
     │   ├── NotCertified                     an answer whose population error would be above what was asked for
     │   └── Quarantined                      a plan failed on this data; its owner has to look
     ├── ClaimFalsified              exit 5   an audit found evidence against a claim
@@ -36,7 +37,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self, TypeVar
 
-from tallystick.digits import typed
+from tallystick.digits import amount_up, typed
 from tallystick.remedies import Remedy as Remedy
 from tallystick.wording import INTERFACES, in_python, offered
 
@@ -145,6 +146,11 @@ def _restored(kind: type[Kind], args: tuple[Any, ...], attributes: Mapping[str, 
     problem.args = args  # type: ignore[attr-defined]
     problem.__dict__.update(attributes)
     return problem
+
+
+def _amount(amount: Any) -> str:
+    """An amount of budget in the digits of results."""
+    return f"{amount.filter.rule.symbol} {amount_up(amount.first)}" if hasattr(amount, "filter") else str(amount)
 
 
 class TallystickError(Problem, Exception):
@@ -260,20 +266,39 @@ class ExpressionError(InvalidInput):
     code = "invalid_expression"
 
 
+_UNPAYABLE: Mapping[str | None, str] = {
+    "too_much": "more than what is left",
+    "too_little": "less than the least cost of the dataset",
+    "above_most": "more than the owner allows in a statement",
+    "refused": "which this account does not pay",
+    None: "which is not offered here",
+}
+"""Why a cost is not offered, by the reasons of ``ledger.denial.why_not``."""
+
+
 class EpsilonWithoutDelta(InvalidInput):
     """An epsilon was asked without a delta on an account that counts neither: the caller must say which is meant.
 
     ``pure`` is the cost of pure epsilon. ``with_delta`` is the cost of epsilon at ``delta``, or None if that has none.
+    ``reasons`` says of each why the account cannot pay it, or None if it can.
     """
 
     code = "epsilon_without_delta"
-    _facts = ("allowed", "pure", "delta", "with_delta")
+    _facts = ("allowed", "pure", "delta", "with_delta", "reasons")
 
     def __init__(
-        self, epsilon: float, *, pure: Any, delta: float, with_delta: Any, remedies: Iterable[Remedy] = ()
+        self,
+        epsilon: float,
+        *,
+        pure: Any,
+        delta: float,
+        with_delta: Any,
+        reasons: tuple[str | None, str | None] = ("too_much", "too_much"),
+        remedies: Iterable[Remedy] = (),
     ) -> None:
         super().__init__("epsilon", epsilon, "a delta, or pure epsilon", remedies=remedies)
         self.pure, self.delta, self.with_delta = pure, delta, with_delta
+        self.reasons = reasons
         self.args = ("\n".join(self._problem(epsilon)),)
 
     def _problem(self, epsilon: float) -> Iterator[str]:
@@ -282,10 +307,10 @@ class EpsilonWithoutDelta(InvalidInput):
         yield f"epsilon {typed(epsilon)} without a delta {meanings}"
         payable = [remedy.kind for remedy in self.remedies]
         if "mean_pure" not in payable:
-            yield f"Pure epsilon {typed(epsilon)} costs {self.pure}, more than what is left."
+            yield f"Pure epsilon {typed(epsilon)} costs {_amount(self.pure)}, {_UNPAYABLE[self.reasons[0]]}."
         if "give_delta" not in payable and self.with_delta is not None:
             at = f"Epsilon {typed(epsilon)} at delta {typed(self.delta)}"
-            yield f"{at} costs {self.with_delta}, more than what is left."
+            yield f"{at} costs {_amount(self.with_delta)}, {_UNPAYABLE[self.reasons[1]]}."
 
     def text(self, words: Callable[[Remedy], str | None]) -> str:
         """The two costs, a line each."""
@@ -400,6 +425,22 @@ class NotCertified(Refused):
     def __init__(self, message: str, *, error: float = 1.0) -> None:
         self.error = error
         super().__init__(message)
+
+
+class BelowLeastPrice(Refused):
+    """A request costs less than its dataset's least cost; nothing was charged.
+
+    Whether a request succeeds reveals something, too, so every request has a least cost. ``asked`` and ``least`` are
+    amounts.
+    """
+
+    code = "below_least_price"
+    _facts = ("asked", "least")
+
+    def __init__(self, asked: Any, least: Any, *, remedies: Iterable[Remedy] = ()) -> None:
+        self.asked, self.least = asked, least
+        message = f"this request costs {_amount(asked)}, and the least cost of this dataset is {_amount(least)}"
+        super().__init__(f"{message}. Nothing was charged", remedies=remedies)
 
 
 class Quarantined(Refused):

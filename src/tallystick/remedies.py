@@ -15,8 +15,7 @@ from typing import Any, Final
 KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         # A denied charge: each of these fits what is left.
-        # also: measure, errors; replaces, arguments that it stands for; in_statement, if a statement names the price
-        "lower_price": ("argument", "value"),
+        "lower_price": ("argument", "value"),  # also: measure, errors; in_statement, if a statement names the price
         "keep_measures": ("measures", "dropped"),  # also: argument, value
         "lower_max_groups": ("max_groups",),  # also: argument, value, unit
         "change_delta": ("delta", "cost"),
@@ -29,7 +28,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "give_delta": ("epsilon", "delta", "cost"),
         "round_up": ("value",),
         # What is public about a table.
-        "list_keys": (),
+        "list_keys": (),  # also: argument, value
         "find_keys": ("delta",),  # also: argument, value
         "declare_caps": ("caps",),
         "declare_bounds": ("column", "lower", "upper"),

@@ -126,9 +126,7 @@ def _with(text: str, effect: str) -> str:
 
 
 def _lower_price(remedy: Remedy) -> str:
-    replaced = [f"{name}=" for name in remedy.get("replaces", ())]
-    instead = f" instead of {' and '.join(replaced)}" if replaced else ""
-    return _with(_price(remedy) + instead, larger_error(remedy))
+    return _with(_price(remedy), larger_error(remedy))
 
 
 def _measures(remedy: Remedy) -> str:
@@ -150,6 +148,11 @@ def _raised(remedy: Remedy) -> str:
     for account, budget in raised_limits(remedy):
         raised.append(f'ledger.open({account!r}).raise_limit(ts.{budget}, why="...")')
     return f"a higher limit: {' and '.join(raised)}{then}"
+
+
+def _listed_keys(remedy: Remedy) -> str:
+    price = _price(remedy)
+    return f"public keys, keys=[...], {f'with {price}' if price else 'which need no delta'}"
 
 
 def _found_keys(remedy: Remedy) -> str:
@@ -181,7 +184,7 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "mean_pure": lambda each: pure_text(each, "pure=True"),
     "give_delta": lambda each: delta_text(each, argument_text("delta", each["delta"])),
     "round_up": lambda each: f"{each['value']}, rounded up: one step too many is safe",
-    "list_keys": lambda each: "public keys, keys=[...], which need no delta",
+    "list_keys": _listed_keys,
     "find_keys": _found_keys,
     "declare_caps": _caps,
     "declare_bounds": _bounds,
@@ -240,9 +243,7 @@ def _measures_in_sql(remedy: Remedy) -> str:
 
 
 def _price_in_sql(remedy: Remedy) -> str:
-    replaced = remedy.get("replaces", ())
-    instead = f" instead of {' and '.join(replaced)}" if replaced else ""
-    return _with(_options(**_price_options(remedy)) + instead, larger_error(remedy))
+    return _with(_options(**_price_options(remedy)), larger_error(remedy))
 
 
 IN_SQL: Final[Mapping[str, Words]] = {

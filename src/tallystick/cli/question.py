@@ -133,16 +133,21 @@ class TableOptions:
         """The budget words that were given."""
         return {name: value for name, value in self.budget.items() if value is not None}
 
-    def check_price(self) -> None:
-        """Exactly one price was named."""
+    def check_price(self, query: Query) -> None:
+        """Exactly one price was named; else offer prices that the account can pay."""
+        from tallystick.tables.denial import example_prices
+
         named = [f"--{word}" for word in ("rho", "epsilon", "error") if self.budget.get(word) is not None]
-        if len(named) != 1:
-            raise InvalidInput("the price", " and ".join(named) or None, "one of --rho 0.01, --epsilon 0.5, --error 40")
+        if len(named) > 1:
+            raise InvalidInput("price", named, "one of them", problem=f"{' and '.join(named)} are two prices")
+        if not named:
+            remedies = example_prices(query, query.table.account)
+            raise InvalidInput("price", None, "", code="no_price", remedies=remedies, problem="no price is named")
 
     def plans(self, table: Table, *, suggest: bool = False) -> tuple[Plan, ...]:
         """The question with its price, or with ``suggest`` three of them: cheaper, as asked, more exact."""
-        self.check_price()
         query = self.query(table)
+        self.check_price(query)
         return query.suggest(**self.price) if suggest else (query.plan(**self.price),)
 
     def to_data(self) -> dict[str, Any]:

@@ -125,12 +125,19 @@ def _price(remedy: Remedy, command: Command) -> str:
     return "" if argument is None else command.named(argument, remedy["value"])
 
 
+def _instead(remedy: Remedy, command: Command, *replaced: str) -> str:
+    """The options of the command line that a way replaces: the named ones, and those that name another price."""
+    if remedy.get("argument"):
+        others = [name for name in ("rho", "epsilon", "error") if name != remedy["argument"]]
+        replaced = (*replaced, *others)
+    named = [command.options[name] for name in replaced if command.values.get(name) is not None]
+    return f" instead of {' and '.join(named)}" if named else ""
+
+
 def _lower_price(remedy: Remedy, command: Command) -> Way:
     price = _price(remedy, command)
     is_option = remedy["argument"] in command.options
-    replaced = [command.options.get(name, name) for name in remedy.get("replaces", ())]
-    instead = f" instead of {' and '.join(replaced)}" if replaced else ""
-    action = f"{price}{instead}" if is_option else f"a new plan with {price}"
+    action = f"{price}{_instead(remedy, command)}" if is_option else f"a new plan with {price}"
     effect = larger_error(remedy)
     return Way(action, "larger error" if effect else "lower cost", effect)
 
@@ -138,13 +145,14 @@ def _lower_price(remedy: Remedy, command: Command) -> Way:
 def _measures(remedy: Remedy, command: Command) -> Way:
     price = _price(remedy, command)
     kept = ", ".join(remedy["measures"])
-    action = f"{price} with {kept} alone" if price else f"{kept} alone"
+    action = f"{price}{_instead(remedy, command)} with {kept} alone" if price else f"{kept} alone"
     return Way(action, "fewer measures", kept_measures(remedy))
 
 
 def _groups(remedy: Remedy, command: Command) -> Way:
     price = _price(remedy, command)
-    then = f"then {price} has the same noise" if price else "then the same noise fits"
+    instead = _instead(remedy, command)
+    then = f"then {price}{instead} has the same noise" if price else "then the same noise fits"
     update = command.update(remedy, f"--max-groups {remedy['max_groups']}")
     return Way(update, "fewer groups", f"{then}; {groups_left_out(remedy)}")
 
@@ -191,7 +199,9 @@ def _without_limit(remedy: Remedy, command: Command) -> Way | None:
 
 
 def _arguments(remedy: Remedy, command: Command) -> Way:
-    return Way(" ".join(command.named(*one) for one in set_arguments(remedy).items()))
+    words = " ".join(command.named(*one) for one in set_arguments(remedy).items())
+    instead = _instead(remedy, command) if remedy["argument"] in ("rho", "epsilon") else ""
+    return Way(f"{words}{instead}", "another price")
 
 
 def _pure(remedy: Remedy, command: Command) -> Way:
@@ -205,16 +215,15 @@ def _with_delta(remedy: Remedy, command: Command) -> Way:
 
 
 def _public_keys(remedy: Remedy, command: Command) -> Way:
-    instead = " instead of --private-keys" if command.values.get("private_keys") is not None else ""
-    return Way(f"--keys FILE{instead}", "public groups", "a public list of the groups, which needs no delta")
+    price = f" {_price(remedy, command)}" if remedy.get("argument") else ""
+    action = f"--keys FILE{price}{_instead(remedy, command, 'private_keys')}"
+    return Way(action, "public groups", "a public list of the groups, which needs no delta")
 
 
 def _private_keys(remedy: Remedy, command: Command) -> Way:
-    instead = " instead of --keys" if command.values.get("keys") is not None else ""
-    words = f"--private-keys {number_text(remedy['delta'])}{instead}"
-    argument = remedy.get("argument")
-    price = "" if argument is None else f" {_price(remedy, command)}"
-    return Way(f"{words}{price}", "smaller delta", "finds the groups in the data, which uses delta")
+    price = f" {_price(remedy, command)}" if remedy.get("argument") else ""
+    words = f"--private-keys {number_text(remedy['delta'])}{price}{_instead(remedy, command, 'keys')}"
+    return Way(words, "smaller delta", "finds the groups in the data, which uses delta")
 
 
 SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {

@@ -373,9 +373,7 @@ class Ledger:
         last, terms = self._last
         plan = (loss, delta, request, source, older_request, *accounts)
         if terms is None or len(last) != len(plan) or not all(map(is_, last, plan)):
-            from tallystick.ledger.pricing import price
-
-            amounts = [price(loss, a.currency, a.protects, delta=delta) for a in accounts]
+            amounts = [account.price(loss, delta=delta) for account in accounts]
             lines = tuple((account, amount.a0, amount.a1) for account, amount in zip(accounts, amounts, strict=True))
             terms = Terms.of(lines, loss.to_json(), request, source, older_request)
             self._last = (plan, terms)

@@ -10,7 +10,7 @@ from tallystick.errors import InvalidInput, Refused, Remedy
 from tallystick.ledger import journal
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import canonical, check_reason, checked
-from tallystick.ledger.denial import higher_limit
+from tallystick.ledger.denial import higher_limit, written
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.journal import AccountRow
 from tallystick.ledger.milestones import checked_milestones
@@ -162,7 +162,7 @@ _WORDS = {"parent_id": "parent", "partition_name": "partition", "limit0": "limit
 def _in_words(row: AccountRow, field: str) -> str:
     currency = Filter.named(row.filter)
     if field in ("limit0", "limit1"):
-        return str(Amount(currency, row.limit0, row.limit1))
+        return written(currency, row.limit0, row.limit1)
     if field == "parent_id":
         return "none" if row.parent_id is None else f"account {row.parent_id}"
     return currency.title if field == "filter" else repr(getattr(row, field))
@@ -203,7 +203,7 @@ def check_raise(row: AccountRow, account: Account, budget: PrivacyLoss | Budget)
     if row.state != "open":
         raise Refused(f"account {account.name!r} is closed")
     if limit.limit0 < row.limit0 or limit.limit1 < row.limit1:
-        present = Amount(account.currency, row.limit0, row.limit1)
+        present = written(account.currency, row.limit0, row.limit1)
         raise Refused(f"a limit cannot be lowered (it is {present}). Part of it may already be spent")
     if (limit.limit0, limit.limit1) == (row.limit0, row.limit1):
         raise InvalidInput("budget", str(Amount(account.currency, *limit[1:3])), "a limit above the present one")

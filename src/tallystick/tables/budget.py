@@ -9,7 +9,7 @@ first power, of ``reference * levels^(1/2)``, or ``reference * levels``. Only pu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,13 @@ import numpy as np
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Protects
+from tallystick.digits import nearest, up
 from tallystick.errors import InvalidInput, Refused, Remedy
 from tallystick.mechanisms.exact.lattice import rounded_up
 from tallystick.mechanisms.noise.gaussian import SMOOTH_VECTOR_SIGMA, DiscreteGaussian
 from tallystick.mechanisms.noise.laplace import DiscreteLaplace
 from tallystick.mechanisms.noise.law import NoiseLaw
 from tallystick.numerics.search import first_where
-from tallystick.printing import down, up
 from tallystick.rounding import fraction_down
 from tallystick.tables.estimates import Noisy
 from tallystick.tables.keyset import PrivateKeys
@@ -175,7 +175,7 @@ class PricedQuery:
     budget: dict[str, Any]
 
 
-def _not_one_price(named: list[str], unknown: list[str]) -> InvalidInput:
+def _not_one_price(named: Sequence[str], unknown: Sequence[str]) -> InvalidInput:
     """The error for words that name no price, several prices, or something else."""
     if unknown:
         return InvalidInput("budget", unknown, ALLOWED, problem=f"{', '.join(unknown)} is not a word of a price")
@@ -268,11 +268,10 @@ def for_gaussian_account(query: Query, priced_query: PricedQuery, protects: Prot
         )
     least = min(priced_query.noises, key=lambda noise: noise.law.scale)
     if least.law.scale <= SMOOTH_VECTOR_SIGMA:
-        rho = float(cost_of(query, priced_query.noises)) * (least.law.scale / SMOOTH_VECTOR_SIGMA) ** 2
         raise Refused(
-            f"the noise on {least.part.label} has sigma {least.law.scale:.3g}; at 32 or less no Gaussian curve is "
-            f"proved to dominate it, so a GDP account cannot pay for it. Works: rho at most {down(rho * 0.99, 3)}, or "
-            "an account with a limit in zCDP or in epsilon and delta"
+            f"the noise on {least.part.label} has sigma {nearest(least.law.scale)}; at 32 or less no Gaussian curve is "
+            "proved to dominate it, so a GDP account cannot pay for it",
+            code="noise_too_small",
         )
     return privacy_of(query, priced_query.noises, 0.0, protects)
 

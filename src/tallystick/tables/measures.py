@@ -161,7 +161,7 @@ def measure_from_data(data: Any) -> Measure:
 
 def _column(column: str, lower: float | None, upper: float | None) -> tuple[str, float | None, float | None]:
     if (lower is None) != (upper is None):
-        raise InvalidInput("bounds", (lower, upper), "both bounds or none")
+        raise InvalidInput("bounds", (lower, upper), "both bounds, or none", problem="one bound is missing")
     if lower is not None:
         bounds(lower, upper)
     return column_name(column), lower, upper

@@ -21,6 +21,7 @@ from tallystick.strict_json import read, same, written
 from tallystick.tables import expressions, local, run
 from tallystick.tables.aggregates import Measure
 from tallystick.tables.budget import PartNoise, errors, for_gaussian_account, lone_probability, priced, threshold
+from tallystick.tables.denial import payable_examples, ways_to_groups
 from tallystick.tables.dialects import DIALECTS
 from tallystick.tables.each_unit import EachUnit
 from tallystick.tables.expressions import Expression
@@ -230,7 +231,7 @@ class Table(local.UnitSteps):
             raise Refused(
                 "which groups appear can itself reveal someone",
                 code="no_keys",
-                remedies=[Remedy("list_keys"), Remedy("find_keys", delta=1e-8)],
+                remedies=ways_to_groups(self.account, 1e-8),
             )
         if isinstance(keys, PrivateKeys):
             return Grouped(self, tuple(columns), private_keys(delta=keys.delta))
@@ -681,6 +682,21 @@ class Plan:
 
 def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | None = None) -> Plan:
     """Price a question. The unit's name is that of the account, if there is one."""
+    try:
+        return _make_plan(query, budget, account)
+    except Refused as problem:
+        payer = account or query.table.account
+        if problem.code != "noise_too_small" or payer is None:
+            raise
+
+        def price(words: Mapping[str, Any]) -> Amount:
+            return _make_plan(query, words, payer).price(payer)
+
+        raise problem.with_remedies(payable_examples(payer, price, ("rho",))) from None
+
+
+def _make_plan(query: Query, budget: Mapping[str, Any], account: Account | None) -> Plan:
+    """Price a question, without remedies for a refusal."""
     payer = account or query.table.account
     query = query if payer is None else within_block(query, payer)
     unit = None if payer is None else payer.unit

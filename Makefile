@@ -52,6 +52,7 @@ check: lint types layers
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python docs/prose.py
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy

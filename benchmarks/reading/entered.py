@@ -107,6 +107,8 @@ def main() -> None:
         (folder / "hook" / "sitecustomize.py").write_text(HOOK)
         failed = run(tree, folder)
         pairs = collect(folder / "notes")
+    if not pairs:
+        sys.exit("no function was entered: this environment loads tallystick from another folder than PYTHONPATH names")
     result = {"commit": commit_of(chosen.rev), "failed": failed, "functions": pairs}
     chosen.out.write_text(json.dumps(result, indent=0) + "\n")
 

@@ -56,6 +56,7 @@ _HOMES = {
     "belief_goal": "accounting.calibrate",
     "calibrate": "accounting.calibrate",
     "compare": "theorems.compare",
+    "explain": "cards.explanation",
     "Private": "tables.private",
     "each_row": "tables.steps",
     "linear_regression": "publish.models",
@@ -151,6 +152,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.losses import subset as subset
     from tallystick.accounting.losses import worst as worst
     from tallystick.accounting.losses import zcdp as zcdp
+    from tallystick.cards.explanation import explain as explain
     from tallystick.ledger.book import Ledger as Ledger
     from tallystick.ledger.partition import Partition as Partition
     from tallystick.ledger.pay import Receipt as Receipt

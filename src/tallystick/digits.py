@@ -37,6 +37,8 @@ ACCOUNTANT: Final = 6
 """Significant digits of an accountant's answer, such as those of ``epsilon`` and ``compare``."""
 _SHORT: Final = 6
 """Significant digits up to which an amount of budget is printed exactly."""
+_ZEROS: Final = 9
+"""Zeros at the end of a number from which people type ``1e9``."""
 _SMALLEST_PLAIN: Final = -4
 """Decimal exponent below which a number is written as ``1e-6``."""
 _LARGEST_PLAIN: Final = 15
@@ -97,12 +99,14 @@ def decimal_down(value: Number, digits: int = RESULT) -> Decimal:
 def typed(value: Number) -> str:
     """Return a number that a person typed: its shortest text, which a command reads back.
 
-    >>> typed(1e-6), typed(2.0), typed(1.23456789e-6), typed(1000), typed(1e16)
-    ('1e-6', '2', '1.23456789e-6', '1000', '1e16')
+    >>> typed(1e-6), typed(2.0), typed(1.23456789e-6), typed(1000), typed(1e12)
+    ('1e-6', '2', '1.23456789e-6', '1000', '1e12')
     """
     if isinstance(value, int):
         return str(value)
-    mantissa, _, exponent = repr(float(value)).partition("e")
+    written = repr(float(value))
+    is_long = written.endswith(f"{'0' * _ZEROS}.0")
+    mantissa, _, exponent = (f"{Decimal(written).normalize():e}" if is_long else written).partition("e")
     shortest = mantissa.removesuffix(".0")
     return f"{shortest}e{int(exponent)}" if exponent else shortest
 
@@ -235,7 +239,7 @@ def fixed(value: Number, decimals: int) -> str:
 
 
 def decimals_of(lower: Number, upper: Number, value: Number = 0) -> int | None:
-    """Return the decimals that show two digits of an interval's width; whole numbers have none.
+    """Return the decimals that show two digits of an interval's width; 0 for whole numbers.
 
     None if the numbers are too large, or the width is too small, for plain decimals.
 
@@ -269,10 +273,10 @@ def people(number: int, word: str) -> str:
 def plural(word: str) -> str:
     """Return the owner's word for several people.
 
-    >>> plural("person"), plural("patient"), plural("aircraft"), plural("company")
-    ('people', 'patients', 'aircraft', 'companies')
+    >>> plural("person"), plural("patient"), plural("aircraft"), plural("company"), plural("man")
+    ('people', 'patients', 'aircraft', 'companies', 'men')
     """
-    odd = {"person": "people", "child": "children", "aircraft": "aircraft"}
+    odd = {"person": "people", "man": "men", "woman": "women", "child": "children", "aircraft": "aircraft"}
     usual = f"{word[:-1]}ies" if word.endswith("y") and word[-2:-1] not in "aeiou" else f"{word}s"
     return odd.get(word, word if word.endswith("s") else usual)
 

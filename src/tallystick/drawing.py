@@ -147,14 +147,20 @@ def bar(share: float) -> str:
     )
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """An HTML table; every cell is escaped.
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], is_right: Sequence[bool] = ()) -> str:
+    """An HTML table; every cell is escaped, and columns that are ``is_right`` are right-aligned.
 
     >>> table(["a"], [["<b>"]]).count("&lt;b&gt;")
     1
     """
-    head = "".join(f"<th style='{_CELL}'>{html_text(cell)}</th>" for cell in header)
-    body = "".join("<tr>" + "".join(f"<td style='{_CELL}'>{html_text(c)}</td>" for c in row) + "</tr>" for row in rows)
+    styles = [_CELL.replace("left", "right") if right else _CELL for right in is_right] or [_CELL] * len(header)
+
+    def cells(kind: str, texts: Sequence[str]) -> str:
+        pairs = zip(texts, styles, strict=True)
+        return "".join(f"<{kind} style='{style}'>{html_text(text)}</{kind}>" for text, style in pairs)
+
+    head = cells("th", header)
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 

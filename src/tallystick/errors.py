@@ -18,8 +18,9 @@
     ├── NotAuthorised               exit 7
     ├── IdempotencyConflict         exit 8   the key was used for another request
     │   └── AlreadyCommitted                 the key was used for this request; carries the answer
-    └── Unavailable                 exit 9   busy, missing component, unreachable store
-        └── NotComputable                    no rigorous route for this composition
+    ├── Unavailable                 exit 9   busy, missing component, unreachable store
+    │   └── NotComputable                    no rigorous route for this composition
+    └── NotDelivered                exit 10  an answer is charged and recorded, and could not be written
 
 Nothing raises NotAuthorised yet: its exit code is kept for the service. Five warnings are ours: ChargedAgain,
 OtherReason, DataChanged, NotCharged and PasswordInPlace.
@@ -35,11 +36,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
 from tallystick.digits import amount_up, typed
 from tallystick.remedies import Remedy as Remedy
-from tallystick.wording import INTERFACES, in_python, offered
+from tallystick.wording import INTERFACES, in_python, offered, worded
 
 _LONGEST_SHOWN = 80  # characters of a value in a message
 
@@ -67,6 +69,8 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, float) and math.isfinite(value):
         return value
     if isinstance(value, int) and abs(value) < 2**63:
@@ -86,6 +90,10 @@ class Problem:
     argument: str | None = None
     value: Any = None
     remedies: tuple[Remedy, ...] = ()
+    kind: str | None = None
+    """The name of the class in the version that wrote the error, if this version does not have it."""
+    more: Mapping[str, Any] = MappingProxyType({})
+    """Facts of a newer version, which came over a socket."""
     interface: str = "python"
     """The name in ``wording.INTERFACES`` of the interface in whose words ``str`` offers remedies."""
     _facts: ClassVar[tuple[str, ...]] = ()
@@ -115,7 +123,7 @@ class Problem:
     def __str__(self) -> str:
         """The message; text from data or files in it has no character that a terminal would obey."""
         words = INTERFACES[self.interface]
-        return self.text(lambda remedy: words[remedy.kind](remedy))
+        return self.text(lambda remedy: worded(words, remedy))
 
     def with_remedies(self, remedies: Iterable[Remedy]) -> Self:
         """The same problem with other remedies."""
@@ -132,8 +140,8 @@ class Problem:
         """The problem as JSON data."""
         facts = {name: _plain(getattr(self, name)) for name in ("argument", "value", *self._facts)}
         remedies = [remedy.to_data() for remedy in self.remedies]
-        head = {"kind": type(self).__name__, "code": self.code, "message": self.message}
-        return {**head, **facts, "remedies": remedies}
+        head = {"kind": self.kind or type(self).__name__, "code": self.code, "message": self.message}
+        return {**self.more, **head, **facts, "remedies": remedies}
 
 
 def _visible(text: str) -> str:
@@ -167,19 +175,66 @@ class TallystickError(Problem, Exception):
         return [f"{type(self).__name__}: {self}"]
 
     @staticmethod
-    def from_data(data: Mapping[str, Any]) -> TallystickError:
+    def from_data(data: Any) -> TallystickError:
         """The error that ``to_data`` wrote, of the same class; amounts stay plain data.
+
+        Data of another shape are refused. Classes, facts and remedies of a newer version are kept as they are.
 
         >>> problem = InvalidInput("sigma", -1, "a finite number > 0", code="outside_domain")
         >>> again = TallystickError.from_data(problem.to_data())
         >>> type(again).__name__, again.code, str(again) == str(problem)
         ('InvalidInput', 'outside_domain', True)
         """
+        if not isinstance(data, Mapping):
+            raise _not_an_error("data")
         kinds = {kind.__name__: kind for kind in _all_kinds(TallystickError)}
-        kind = kinds.get(str(data["kind"]), TallystickError)
-        attributes = {name: data.get(name) for name in ("code", "argument", "value", *kind._facts)}
-        remedies = tuple(Remedy.from_data(each) for each in data["remedies"])
-        return _restored(kind, (data["message"],), {**attributes, "remedies": remedies})
+        name = _text_of(data, "kind")
+        kind = kinds.get(name, TallystickError)
+        named = ("code", "argument", "value", *kind._facts)
+        common = {"kind", "message", "remedies", *named}
+        attributes = {each: _fact_of(data, each) for each in named}
+        attributes["more"] = {str(each): value for each, value in data.items() if each not in common}
+        attributes["remedies"] = _remedies_of(data)
+        attributes["kind"] = None if name in kinds else name
+        if issubclass(kind, InvalidInput):
+            _text_of(data, "argument")
+            _text_of(data, "allowed")
+        message = _text_of(data, "message")
+        if _visible(message) != message:
+            raise _not_an_error("message")
+        return _restored(kind, (message,), attributes)
+
+
+def _not_an_error(name: str) -> InvalidInput:
+    return InvalidInput("error", name, "the data of an error, each field with its type")
+
+
+def _text_of(data: Mapping[str, Any], name: str) -> str:
+    text = data.get(name)
+    if not isinstance(text, str):
+        raise _not_an_error(name)
+    return text
+
+
+def _fact_of(data: Mapping[str, Any], name: str) -> Any:
+    """A field of an error as ``to_data`` writes it; names are texts or None."""
+    if name not in data or _plain(data[name]) != data[name]:
+        raise _not_an_error(name)
+    if name == "code":
+        return _text_of(data, name)
+    if name in ("argument", "account", "unit", "key", "problem") and data[name] is not None:
+        return _text_of(data, name)
+    return data[name]
+
+
+def _remedies_of(data: Mapping[str, Any]) -> tuple[Remedy, ...]:
+    remedies = data.get("remedies")
+    if not isinstance(remedies, list | tuple):
+        raise _not_an_error("remedies")
+    try:
+        return tuple(Remedy.from_data(each) for each in remedies)
+    except ValueError as problem:
+        raise _not_an_error(str(problem)) from None
 
 
 @contextmanager
@@ -303,8 +358,11 @@ class EpsilonWithoutDelta(InvalidInput):
 
     def _problem(self, epsilon: float) -> Iterator[str]:
         """The two meanings, and the costs that no remedy names because the account cannot pay them."""
-        meanings = "can mean two things, and this account is charged differently for each"
-        yield f"epsilon {typed(epsilon)} without a delta {meanings}"
+        if self.with_delta is None:
+            yield f"epsilon {typed(epsilon)} is pure epsilon here, and this account does not count in epsilon"
+        else:
+            meanings = "can mean two things, and this account is charged differently for each"
+            yield f"epsilon {typed(epsilon)} without a delta {meanings}"
         payable = [remedy.kind for remedy in self.remedies]
         if "mean_pure" not in payable:
             yield f"Pure epsilon {typed(epsilon)} costs {_amount(self.pure)}, {_UNPAYABLE[self.reasons[0]]}."
@@ -500,6 +558,33 @@ class NotComputable(Unavailable):
     code = "not_computable"
 
 
+class NotDelivered(TallystickError):
+    """An answer is charged and recorded, and a file or standard output could not be written.
+
+    ``charge`` and ``receipt`` are those of the answer. ``key`` returns it again without a new charge.
+    """
+
+    exit_code = 10
+    code = "not_delivered"
+    _facts = ("charge", "key", "receipt")
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        argument: str,
+        value: str | None,
+        charge: int,
+        key: str,
+        receipt: Mapping[str, Any] | None = None,
+    ) -> None:
+        recorded = f"The answer is recorded: charged as charge {charge}, under the key {key!r}."
+        remedy = Remedy("write_again", key=key, argument=argument)
+        super().__init__(f"{problem}\n{recorded}", remedies=[remedy])
+        self.argument, self.value = argument, value
+        self.charge, self.key, self.receipt = charge, key, receipt
+
+
 class ChargedAgain(Problem, UserWarning):
     """What is about to be charged was paid for before: its stored answer could be had for nothing.
 
@@ -521,6 +606,10 @@ class DataChanged(Problem, UserWarning):
 
     code = "data_changed"
     _before_offers = ". For a new release: "
+
+
+class LargeDelta(UserWarning):
+    """The delta of a new limit is large: so many people may be published as they are."""
 
 
 class NotCharged(UserWarning):

@@ -53,6 +53,11 @@ _PAIR: Final = re.compile(rf"(?:^|\s)({_KEYWORDS})\s*=", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"(password|passwd|pwd)\s*=", re.IGNORECASE)
 _BARE_URL: Final = re.compile(r"(?:[a-z][a-z0-9+]{0,15})?:?/{0,2}[^\s/]+:\S*@\S+")
 """A user, a password and a host, without a scheme before them or without its colon."""
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+]{1,15}(?=:)", re.IGNORECASE)
+_USER: Final = re.compile(r"/[^\s/:@]+:[^\s/]*@[^\s/]")
+"""A user, a password and a host behind a slash."""
+_PARAMETERS: Final = re.compile(r"[?#;][^=\s]{1,64}=")
+"""A first parameter behind a name, as in a URL. Its value may be a secret."""
 _SECRET_NAME: Final = re.compile(r"pass|pwd|secret|token|key|cred|auth|jwt|private", re.IGNORECASE)
 _SETTING: Final = re.compile(r"(?:-c|--)\s*(?P<name>[\w.-]+)\s*=")
 _PLAIN_HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -186,11 +191,15 @@ def names_server(text: str) -> bool:
 def is_foreign_url(text: str) -> bool:
     """True for a URL, a URL with a user that ``pathlib`` has shortened to one slash, and one without its scheme.
 
+    A scheme with parameters is a URL, too, as DuckDB writes a database: ``md:wards?motherduck_token=...``.
+
     >>> [is_foreign_url(text) for text in ("mysql://db/x", "mysql:/ana:secret@db/x", "ana:secret@db/x", "a:/b.csv")]
     [True, True, True, False]
     """
     bare = text.strip()
     if "://" in bare or _BARE_URL.match(bare):
+        return True
+    if _USER.search(bare) or (_SCHEME.match(bare) and _PARAMETERS.search(bare)):
         return True
     return re.match(r"[a-z][a-z0-9+]{0,15}:/.*@", bare) is not None
 
@@ -198,13 +207,17 @@ def is_foreign_url(text: str) -> bool:
 def shown(text: str) -> str:
     """Return a text that a user gave as a place, for an error message. Of a URL only the scheme is left.
 
-    >>> shown("mysql://ana:secret@db/x"), shown("visits.xlsx")
-    ('mysql://...', 'visits.xlsx')
+    >>> shown("mysql://ana:secret@db/x"), shown("visits.xlsx"), shown("visits.parquet?key=secret")
+    ('mysql://...', 'visits.xlsx', 'visits.parquet?...')
     """
     if is_foreign_url(text):
-        scheme = re.match(r"[a-z][a-z0-9+]{0,15}(?=:/)", text)
-        return f"{scheme[0]}://..." if scheme else "a URL"
-    return "a PostgreSQL place" if names_server(text) else text
+        scheme = re.match(r"[a-z][a-z0-9+]{0,15}(?=:/)", text) or _SCHEME.match(text)
+        has_user = _BARE_URL.match(text.strip()) and "://" not in text  # the first word may be the user
+        return f"{scheme[0]}://..." if scheme and not has_user else "a URL"
+    if names_server(text):
+        return "a PostgreSQL place"
+    parameters = _PARAMETERS.search(text)
+    return text if parameters is None else f"{text[: parameters.start() + 1]}..."
 
 
 def without_secrets(message: str, words: Iterable[str]) -> str:
@@ -216,13 +229,19 @@ def without_secrets(message: str, words: Iterable[str]) -> str:
     'unexpected: postgresql://...'
     """
     holders = [word.partition("=")[2] if word.startswith("--") else word for word in words]
-    holders = [word for word in holders if is_foreign_url(word) or names_server(word)]
+    holders = [word for word in holders if shown(word) != word]
     for word in sorted(holders, key=len, reverse=True):
-        for spelled in (word, str(Path(word))):
+        for spelled in (*_spellings(word), *_spellings(str(Path(word)))):
             message = message.replace(spelled, shown(word))
-    for secret in sorted(_secrets_of(holders), key=len, reverse=True):
+    secrets = {spelled for secret in _secrets_of(holders) for spelled in _spellings(secret)}
+    for secret in sorted(secrets, key=len, reverse=True):
         message = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", message)
     return message
+
+
+def _spellings(text: str) -> list[str]:
+    """Return a text and the forms in which a message may quote it: as a literal of Python, and with escapes."""
+    return [text, repr(text)[1:-1], repr(repr(text))[1:-1], visible(text)]
 
 
 def _secrets_of(holders: Iterable[str]) -> set[str]:
@@ -230,7 +249,8 @@ def _secrets_of(holders: Iterable[str]) -> set[str]:
     for word in holders:
         behind = word.partition("://")[2]
         found.add(behind.rpartition("@")[0].partition(":")[2])
-        found.update(re.findall(rf"(?:{'|'.join(SECRETS)})\s*=\s*('[^']*'|[^&\s]*)", word))
+        found.update(re.findall(rf"(?:{'|'.join(SECRETS)})\s*=\s*('(?:\\.|[^'\\])*'|[^&\s]*)", word))
+        found.update(re.findall(r"[?#;&][^=\s]{1,64}=([^&\s]*)", word))
     pieces = {piece for secret in found for piece in re.split(r"[/?#@&\s]", secret)}
     every = found | pieces
     every |= {unquote(secret) for secret in every}

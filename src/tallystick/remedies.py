@@ -21,11 +21,11 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "change_delta": ("delta", "cost"),
         "add_noise": ("mechanism", "parameter", "value", "adjacency", "error", "unit"),  # also: group
         "lower_loss": ("loss",),
-        "raise_limit": ("account", "budget"),  # also: more, further accounts with their limits; delta
+        "raise_limit": ("account", "budget"),  # also: others, further accounts with their limits; delta
         # An argument that is missing or has another value.
         "set_argument": ("argument", "value"),  # also: more, arguments that it needs beside it
         "mean_pure": ("epsilon", "cost", "share"),
-        "give_delta": ("epsilon", "delta", "cost"),
+        "give_delta": ("epsilon", "delta", "cost"),  # also: estimator, whose constructor takes the delta
         "round_up": ("value",),
         # What is public about a table.
         "list_keys": (),  # also: argument, value
@@ -46,11 +46,14 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "reopen_account": ("account",),
         "clear_failure": ("charge",),
         "reuse_key": ("key",),
+        "write_again": ("key", "argument"),  # argument: out, card or stdout, which could not be written
         "verify_ledger": (),
         "create_ledger": ("place",),
         "start_again": ("place",),
         "accept_head": (),
         "accept_first_use": (),
+        "accept_older": (),
+        "import_older": (),
         # Names, words of a statement and programs, which are the same in every interface.
         "rewrite": ("to",),
         "install": ("packages",),
@@ -69,6 +72,51 @@ OF_DATASET: Final = frozenset(
     )
 )
 """Kinds that change a registered data set, whose name is the fact ``dataset`` where it is known."""
+
+TEXTS: Final = frozenset(
+    (
+        *("account", "adjacency", "argument", "budget", "column", "cost", "dataset", "key", "loss", "measure"),
+        *("estimator", "mechanism", "packages", "parameter", "place", "share", "to", "type", "unit"),
+    )
+)
+"""Facts that are texts; like the following, only remedies from outside are checked."""
+NUMBERS: Final = frozenset(("charge", "delta", "dropped", "epsilon", "error", "group", "lower", "max_groups", "upper"))
+LISTS: Final = frozenset(("caps", "measures"))
+"""Facts that are lists of texts."""
+OBJECTS: Final = frozenset(("answers", "more"))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_error(row: Any) -> bool:
+    """True for a row of ``errors``: a size or None, the larger error and the error."""
+    if not isinstance(row, list | tuple) or len(row) != 3:
+        return False
+    return (row[0] is None or _is_number(row[0])) and _is_number(row[1]) and _is_number(row[2])
+
+
+def _is_pair_of_texts(row: Any) -> bool:
+    """True for a row of ``others``: an account and its limit."""
+    return isinstance(row, list | tuple) and len(row) == 2 and all(isinstance(each, str) for each in row)
+
+
+def _has_type(name: str, value: Any) -> bool:
+    """True if a fact has the type that its words need; facts of unknown names have any type."""
+    if name in TEXTS:
+        return isinstance(value, str) or (value is None and name == "measure")
+    if name in NUMBERS:
+        return _is_number(value)
+    if name in OBJECTS:
+        return isinstance(value, Mapping)
+    if name in LISTS:
+        return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    if name == "others":
+        return isinstance(value, list | tuple) and all(_is_pair_of_texts(row) for row in value)
+    if name == "errors":
+        return value is None or (isinstance(value, list | tuple) and all(_is_error(row) for row in value))
+    return True
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -111,7 +159,27 @@ class Remedy:
         return {"kind": self.kind, **self.facts}
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Remedy:
-        """The remedy that ``to_data`` wrote."""
-        facts = {name: value for name, value in data.items() if name != "kind"}
-        return cls(str(data["kind"]), **facts)
+    def from_data(cls, data: Any) -> Remedy:
+        """The remedy that ``to_data`` wrote, read strictly.
+
+        A kind of a newer version is kept, and no interface has words for it. A fact that is missing or has another type
+        raises ``ValueError``; ``TallystickError.from_data`` makes it ``InvalidInput``.
+
+        >>> Remedy.from_data({"kind": "ask_again", "day": "Monday"}).to_data()
+        {'kind': 'ask_again', 'day': 'Monday'}
+        """
+        if not isinstance(data, Mapping) or not isinstance(data.get("kind"), str):
+            raise ValueError("a remedy is an object with a kind")
+        facts = {str(name): value for name, value in data.items() if name != "kind"}
+        kind = data["kind"]
+        wrong = [name for name in KINDS.get(kind, ()) if name not in facts]
+        if kind in KINDS:
+            wrong += [name for name, value in facts.items() if not _has_type(name, value)]
+        if kind == "add_noise" and not _is_number(facts.get("value")):
+            wrong.append("value")
+        if wrong:
+            raise ValueError(f"{wrong[0]} of the remedy {kind} is missing or has another type")
+        remedy = cls.__new__(cls)
+        object.__setattr__(remedy, "kind", kind)
+        object.__setattr__(remedy, "facts", facts)
+        return remedy

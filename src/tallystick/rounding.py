@@ -16,6 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput
 
 SLACK = 1e-12
@@ -206,7 +207,7 @@ def _whole_units(name: str, value: Fraction) -> float:
     """A fraction rounded down to units of delta, or of any other amount."""
     units = UNITS_1 if name.lstrip("-") == "delta" else UNITS_0
     if not abs(value) < LARGEST_AMOUNT:
-        raise InvalidInput(name, "a larger fraction", f"a number below {LARGEST_AMOUNT:g}")
+        raise InvalidInput(name, "a larger fraction", f"a number below {typed(LARGEST_AMOUNT)}")
     amount = units_below(value, units)
     if amount == 0 < value:
         raise InvalidInput(name, str(value), f"at least {1 / units:g}, the unit of the ledger")

@@ -43,8 +43,9 @@ def read(
     """
     try:
         return _read(text, longest, deepest)
-    except _Problem as problem:
-        raise InvalidInput(name, str(problem), allowed) from None
+    except _Problem as found:
+        problem = str(found)
+    raise InvalidInput(name, problem, allowed)  # outside the handler: the reader's own error holds the text
 
 
 def same(data: Any, again: Any) -> bool:

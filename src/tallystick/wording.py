@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from keyword import iskeyword
+from types import MappingProxyType
 from typing import Any, Final
 
 from tallystick.digits import plural as plural
@@ -31,6 +32,12 @@ def number_text(value: Any) -> str:
     """A number as short as it can be; another value as Python writes it."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return typed(value) if is_number else repr(value)
+
+
+def worded(table: Mapping[str, Words], remedy: Remedy) -> str | None:
+    """A remedy in the words of a table; None for a kind of a newer version, which the table does not have."""
+    words = table.get(remedy.kind)
+    return None if words is None else words(remedy)
 
 
 def offered(words: Words, remedies: Iterable[Remedy]) -> list[str]:
@@ -97,7 +104,7 @@ def noise_error(remedy: Remedy) -> str:
 
 def raised_limits(remedy: Remedy) -> list[tuple[str, str]]:
     """The accounts whose limits a remedy raises, each with its new limit."""
-    return [(remedy["account"], remedy["budget"]), *map(tuple, remedy.get("more", ()))]
+    return [(remedy["account"], remedy["budget"]), *map(tuple, remedy.get("others", ()))]
 
 
 def pure_text(remedy: Remedy, argument: str) -> str:
@@ -109,6 +116,12 @@ def delta_text(remedy: Remedy, argument: str) -> str:
     """The cost of epsilon at a delta, and how to say that it is meant."""
     epsilon, delta = typed(remedy["epsilon"]), typed(remedy["delta"])
     return f"Epsilon {epsilon} at delta {delta} costs {remedy['cost']}: add {argument}."
+
+
+def _delta_argument(remedy: Remedy) -> str:
+    """The argument delta, of the estimator where the remedy names one."""
+    argument, estimator = argument_text("delta", remedy["delta"]), remedy.get("estimator")
+    return argument if estimator is None else f"it to the estimator, {estimator}(..., {argument})"
 
 
 def set_arguments(remedy: Remedy) -> dict[str, Any]:
@@ -182,7 +195,7 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "raise_limit": _raised,
     "set_argument": lambda each: ", ".join(argument_text(*one) for one in set_arguments(each).items()),
     "mean_pure": lambda each: pure_text(each, "pure=True"),
-    "give_delta": lambda each: delta_text(each, argument_text("delta", each["delta"])),
+    "give_delta": lambda each: delta_text(each, _delta_argument(each)),
     "round_up": lambda each: f"{each['value']}, rounded up: one step too many is safe",
     "list_keys": _listed_keys,
     "find_keys": _found_keys,
@@ -201,6 +214,7 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "reopen_account": lambda each: f"ledger.open({each['account']!r}), without budget=",
     "clear_failure": lambda each: 'account.clear(why="...")',
     "reuse_key": lambda each: f"key={each['key']!r} reuses that answer without a new charge",
+    "write_again": lambda each: f"the same request with key={each['key']!r}, which charges nothing",
     "verify_ledger": lambda each: "ledger.verify()",
     "create_ledger": lambda each: f"ts.Ledger({each['place']!r})",
     "start_again": lambda each: (
@@ -211,6 +225,13 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
         "or a card of the ledger shows"
     ),
     "accept_first_use": lambda each: 'ts.Ledger(place, first_use="the reason"), if no head is known',
+    "accept_older": lambda each: (
+        'ts.Ledger(place, older="the reason"), if the newest copy is lost; the charges in between must be charged again'
+    ),
+    "import_older": lambda each: (
+        'import_ledger(lines, place, older="the reason"), if no newer export exists; the charges in between must be '
+        "charged again"
+    ),
     "rewrite": lambda each: each["to"],
     "install": lambda each: f"pip install {each['packages']}",
 }
@@ -266,11 +287,31 @@ INTERFACES: Final[Mapping[str, Mapping[str, Words]]] = {"python": IN_PYTHON, "sq
 """The interfaces in whose words ``str(error)`` speaks, each with its words for every kind of remedy."""
 
 
+_REGISTERED: dict[str, Mapping[str, Callable[..., Any]]] = dict(INTERFACES)
+
+
+def register(interface: str, words: Mapping[str, Callable[..., Any]]) -> None:
+    """Add an interface with its words for every kind of remedy.
+
+    An interface calls this where its words are. A word takes the remedy, and what else the interface needs.
+    """
+    _REGISTERED[interface] = MappingProxyType(dict(words))
+
+
+def interfaces() -> Mapping[str, Mapping[str, Callable[..., Any]]]:
+    """Every interface that is imported, with its words.
+
+    >>> sorted({"python", "sql"} & interfaces().keys())
+    ['python', 'sql']
+    """
+    return MappingProxyType(_REGISTERED)
+
+
 def in_python(remedy: Remedy) -> str | None:
     """A remedy as a call of Python."""
-    return IN_PYTHON[remedy.kind](remedy)
+    return worded(IN_PYTHON, remedy)
 
 
 def in_sql(remedy: Remedy) -> str | None:
     """A remedy as words of a statement, or else as a call of Python."""
-    return INTERFACES["sql"][remedy.kind](remedy)
+    return worded(INTERFACES["sql"], remedy)

@@ -56,7 +56,7 @@ data = json.loads(json.dumps(Request(what, why="toy").to_data()))
 data["cost"]["rho"] = 1.0
 request = Request.from_data(data)
 with ts.Ledger("toy.db") as book:
-    assert price(request, book).price == "rho 1.0000"
+    assert price(request, book).price == "rho 1"
     assert rehearse(request, book).offer is not None
     first, second = run(request, book), run(request, book)
 assert first.key.startswith("plan-")

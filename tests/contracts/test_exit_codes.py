@@ -61,6 +61,11 @@ def a_forged_card(_: pytest.MonkeyPatch) -> list[str]:
     return ["card", "verify", "forged.json"]
 
 
+def a_full_disk(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr("tallystick.publish.export.write_result", raising(OSError(28, "No space left on device")))
+    return [*COUNT, "--rho", "0.01", "--out", "table.csv"]
+
+
 COMMANDS: dict[int, list[str] | Callable[[pytest.MonkeyPatch], list[str]]] = {
     0: EPSILON,
     1: a_bug,
@@ -71,6 +76,7 @@ COMMANDS: dict[int, list[str] | Callable[[pytest.MonkeyPatch], list[str]]] = {
     6: a_forged_card,
     8: [*COUNT, "--rho", "0.01", "--key", "k"],
     9: ["ledger", "verify", "--ledger", "postgresql://127.0.0.1:1/nothing?connect_timeout=2"],
+    10: a_full_disk,
     130: an_interruption,
 }
 

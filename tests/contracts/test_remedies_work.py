@@ -11,7 +11,12 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +27,7 @@ from pyarrow import parquet
 import tallystick as ts
 from tallystick.accounting.expression import read_loss
 from tallystick.cli.app import run
-from tallystick.cli.wording import INTERFACES, Command, in_shell
+from tallystick.cli.wording import Command, in_shell
 from tallystick.errors import (
     AdjacencyMismatch,
     BudgetExceeded,
@@ -30,15 +35,26 @@ from tallystick.errors import (
     EpsilonWithoutDelta,
     InvalidInput,
     LedgerIntegrity,
+    NotDelivered,
     Quarantined,
     Refused,
     Remedy,
     TallystickError,
 )
+from tallystick.publish.datasets import find
+from tallystick.publish.export import Files
+from tallystick.publish.kinds.question import Question
+from tallystick.publish.request import Request, answer
 from tallystick.remedies import KINDS
 from tallystick.tables.engines.duckdb import DuckEngine
-from tallystick.wording import IN_PYTHON, in_python, in_sql, raised_limits
+from tallystick.wording import IN_PYTHON, in_python, in_sql, interfaces, raised_limits
 
+ROOMS = ("cli", "web")
+"""Rooms of interfaces. Each registers its words when its file ``wording.py`` is imported."""
+for room in ROOMS:
+    if find_spec(f"tallystick.{room}") is not None:
+        import_module(f"tallystick.{room}.wording")
+INTERFACES = interfaces()
 SGD = "1000 * gaussian(sigma=1).sampled(rate=0.01)"
 WARDS = ["a", "b", "c", "d"]
 COUNTED = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
@@ -848,6 +864,23 @@ def types_by_a_command_that_can_be_pasted(world: World) -> None:
     world.succeed(*words)
 
 
+@case("declare_type", "shell")
+def types_of_groups_by_a_command_that_can_be_pasted(world: World) -> None:
+    words = ("query", "visits", "--by", "age", "--private-keys", "1e-6", "--measures", "count", "--rho", "0.1")
+    world.registered("--max-groups", "1", "--max-rows-per-group", "1", "--type", "age=number")
+    world.succeed(*typed(world.offer("--type", *words, "--why", "x")))
+    world.succeed(*words, "--why", "x")
+
+
+@case("declare_type", "shell")
+def types_of_groups_in_sql(world: World) -> None:
+    asked = "SELECT age, COUNT(*) AS n FROM visits WHERE age IN (40, 41) GROUP BY age"
+    words = ("sql", asked, "--rho", "0.1")
+    world.registered("--max-groups", "1", "--max-rows-per-group", "1", "--type", "age=number")
+    world.succeed(*typed(world.offer("--type", *words, "--why", "x")))
+    world.succeed(*words, "--why", "x")
+
+
 def test_a_type_is_not_declared_where_the_source_has_its_own(world: World) -> None:
     parquet.write_table(pyarrow.table({"patient": [1, 2], "age": ["x", "y"]}), "ages.parquet")
     rows = ts.Private("ages.parquet").table(unit="patient")
@@ -1057,6 +1090,43 @@ def data_that_are_closed_by_a_command_that_can_be_pasted(world: World) -> None:
     world.succeed(*words)
 
 
+def write_and_fail(world: World, *words: str) -> tuple[int, str]:
+    """Type a command whose files cannot be written."""
+    with world.monkeypatch.context() as full:
+        full.setattr("tallystick.publish.export.write_result", _no_space)
+        return world.type(*words)
+
+
+def _no_space(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@case("write_again", "shell")
+def _(world: World) -> None:
+    query = (*QUERY, "--rho", "0.05")
+    code, text = write_and_fail(world.capped(), *query, "--out", "full.csv")
+    assert code == 10
+    left = world.book().open("clinic").remaining
+    key = re.search(r"--key (\S+) and another --out", text)[1]
+    world.succeed(*query, "--key", key, "--out", "other.csv")
+    assert world.book().open("clinic").remaining == left
+
+
+@case("write_again", "python")
+def _(world: World) -> None:
+    book = world.capped().book()
+    table = find("visits", book).opened(book.open("clinic"))
+    plan = table.group_by("ward", keys=WARDS).agg(n=ts.count()).plan(rho=0.05)
+    request = Request(Question.of("visits", plan, is_new=True), why="report")
+    made = answer(request, book)
+    remedy = provoked("write_again", lambda: Files(Path("missing/full.csv")).write(made), NotDelivered)
+    left = book.open("clinic").remaining
+    again = answer(replace(request, key=remedy["key"]), book)
+    Files(Path("other.csv")).write(again)
+    assert again.outcome.table == made.outcome.table
+    assert book.open("clinic").remaining == left
+
+
 @case("reuse_key", "python")
 @case("reuse_key", "sql")
 def an_answer_that_is_paid_for(world: World) -> None:
@@ -1162,6 +1232,52 @@ def test_a_ledger_of_another_host_is_accepted_by_a_command_that_can_be_pasted(wo
     world.succeed(*words)
 
 
+def after_a_loss() -> None:
+    """Restore an older copy of a ledger; the newest one is lost."""
+    an_account("zcdp(rho=0.5)").close()
+    shutil.copy("tallystick.db", "backup.db")
+    with ts.Ledger("tallystick.db") as book:
+        Path("export.jsonl").write_text("".join(f"{line}\n" for line in book.export()))
+        book.open("study").reserve(ts.gaussian(sigma=5), why="x")
+    for path in Path().glob("tallystick.db*"):
+        path.unlink()
+
+
+@case("accept_older", "python")
+def an_older_copy(world: World) -> None:
+    after_a_loss()
+    shutil.copy("backup.db", "tallystick.db")
+    provoked("accept_older", lambda: ts.Ledger("tallystick.db"), LedgerIntegrity)
+    ts.Ledger("tallystick.db", older="the reason").close()
+    ts.Ledger("tallystick.db").close()
+
+
+@case("accept_older", "shell")
+def an_older_copy_by_a_command_that_can_be_pasted(world: World) -> None:
+    after_a_loss()
+    shutil.copy("backup.db", "tallystick.db")
+    world.succeed(*typed(world.offer("--older", "ledger", "show")))
+    world.succeed("ledger", "show")
+
+
+@case("import_older", "python")
+def an_older_export(world: World) -> None:
+    from tallystick.ledger import import_ledger
+
+    after_a_loss()
+    lines = Path("export.jsonl").read_text().splitlines()
+    provoked("import_older", lambda: import_ledger(lines, "tallystick.db"), LedgerIntegrity)
+    import_ledger(lines, "tallystick.db", older="the reason").close()
+    ts.Ledger("tallystick.db").close()
+
+
+@case("import_older", "shell")
+def an_older_export_by_a_command_that_can_be_pasted(world: World) -> None:
+    after_a_loss()
+    world.succeed(*typed(world.offer("--older", "ledger", "import", "export.jsonl", "--ledger", "new one.db")))
+    world.succeed("ledger", "show", "--ledger", "new one.db")
+
+
 ELSEWHERE = {("accept_head", "shell"), ("accept_first_use", "shell")}
 """Tried by the test above."""
 NOT_OFFERED = {("pass_frame", "shell"), ("move_source", "python"), ("add_dataset", "python")}
@@ -1200,6 +1316,17 @@ def test_every_kind_has_a_case_in_each_interface(kind: str, interface: str) -> N
     is_borrowed = interface != "python" and INTERFACES[interface][kind] is IN_PYTHON[kind]
     if not is_borrowed:
         assert (kind, interface) in {*CASES, *ELSEWHERE, *NOT_OFFERED}
+
+
+def test_an_interface_registers_its_words_without_another_interface() -> None:
+    code = (
+        "import sys; from tallystick.remedies import KINDS; from tallystick.wording import interfaces, register\n"
+        "register('page', {kind: lambda remedy, url: url for kind in KINDS})\n"
+        "assert set(interfaces()) == {'python', 'sql', 'page'}, set(interfaces())\n"
+        "assert not any(name.startswith('tallystick.cli') for name in sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert "shell" in INTERFACES
 
 
 def test_what_is_not_offered_has_no_words() -> None:

@@ -25,21 +25,25 @@ from tallystick.cards import card, fit_card
 from tallystick.cards.card import read_card
 from tallystick.cards.check import check_card
 from tallystick.certificate import checker
-from tallystick.errors import InvalidInput, TallystickError
+from tallystick.cli.wording import Command, in_shell
+from tallystick.errors import BudgetExceeded, InvalidInput, Remedy, TallystickError
 from tallystick.inference import from_csv
 from tallystick.ledger.book import import_ledger
 from tallystick.ledger.chain import GENESIS, canonical, link
 from tallystick.ledger.pay import Receipt
 from tallystick.ledger.signing import Signer
 from tallystick.publish.datasets import Dataset, find, read_note, register
+from tallystick.publish.export import write_result
 from tallystick.publish.kinds.caps import Caps
 from tallystick.publish.kinds.linear import LinearFit
 from tallystick.publish.kinds.logistic import LogisticFit
 from tallystick.publish.kinds.question import Question
 from tallystick.publish.kinds.statement import Statement
-from tallystick.publish.request import Cost, Request, price
+from tallystick.publish.outcome import Outcome
+from tallystick.publish.request import Cost, Request, answer, price
 from tallystick.tables.keyset import public_table
 from tallystick.tables.plan import Plan
+from tallystick.wording import in_sql
 
 FORGER = Signer(b"f" * 32)
 Judge = Callable[[str], str]
@@ -123,6 +127,8 @@ def kinds(folder: Path) -> Iterator[list[Kind]]:
             _request(Request(_fit(), Cost(rho=0.05), why="report"), ledger),
             _request(Request(_logistic(), Cost(epsilon=0.2, delta=1e-8), why="report"), ledger),
             _request(Request(_caps(), Cost(rho=0.05), why="report"), ledger),
+            _error(),
+            _outcome(answer(Request(Question.of("visits", plan), key="t3", why="report"), ledger).outcome, folder),
             _receipt(release.receipt, ledger),
             _card(drawn, ledger, folder),
             _read_back(release, drawn),
@@ -207,6 +213,44 @@ def _said(said: Any, read: Any) -> Any:
     if not isinstance(said, dict) or not isinstance(read, dict):
         return read
     return {key: _said(said.get(key), value) for key, value in read.items() if key in said}
+
+
+def _error() -> Kind:
+    """An error with remedies of several kinds, one of them from a newer version. Its words are made, too."""
+    remedies = [
+        Remedy("lower_price", argument="rho", value=0.04, measure="n", errors=[[None, 9.0, 3.0], [50, 4.0, 2.0]]),
+        Remedy("keep_measures", measures=["n"], dropped=2),
+        Remedy("declare_bounds", column="age", lower=0, upper=110, dataset="visits"),
+        Remedy("add_noise", mechanism="gaussian", parameter="sigma", value=7.0, adjacency="add_remove", error=13.9,
+               unit="patient"),
+        Remedy("set_argument", argument="key", value="NEW", more={"delta": 1e-6}),
+    ]  # fmt: skip
+    problem = BudgetExceeded("denied", asked="rho 1", left="rho 0.1", account="patients", unit="patient")
+    data = problem.with_remedies(remedies).to_data()
+    data["remedies"].append({"kind": "of_a_newer_version", "day": "Monday"})
+    query = Command(("query",), {"rho": "--rho"}, {})
+
+    def believe(text: str) -> str:
+        read = TallystickError.from_data(strict_json.read(text))
+        assert isinstance(str(read), str)
+        for remedy in read.remedies:
+            in_sql(remedy)
+            in_shell(remedy, query)
+        return json.dumps(read.to_data())
+
+    return Kind("error", json.dumps(data), believe)
+
+
+def _outcome(outcome: Outcome, folder: Path) -> Kind:
+    """An outcome that came over a socket, which is written to files."""
+
+    def believe(text: str) -> str:
+        read = Outcome.from_data(strict_json.read(text))
+        for ending in (".csv", ".json"):
+            write_result(folder / f"socket{ending}", read)
+        return json.dumps(read.to_data())
+
+    return Kind("outcome", json.dumps(outcome.to_data()), believe)
 
 
 def _receipt(receipt: Receipt, ledger: Any) -> Kind:

@@ -70,7 +70,7 @@ def test_a_new_version_of_the_data_is_another_question(ledger: str) -> None:
 def test_explain_opens_no_data_and_costs_nothing(ledger: str) -> None:
     Path("visits.csv").unlink()
     said = str(ts.sql(f"EXPLAIN {GROUPED}", ledger=ledger))
-    assert "rho 0.0200" in said
+    assert "rho 0.02" in said
     assert "no data was opened" in said
     assert used(ledger) == 0
 
@@ -107,9 +107,9 @@ FOUND = "SELECT year, COUNT(*) AS n FROM visits GROUP BY year"
 @pytest.mark.parametrize(
     ("sql", "delta", "charged", "said"),
     [
-        (FOUND, 1e-6, 1e-8, "of delta 1e-06 only 1e-08 is charged, the registered key_delta:"),
-        (FOUND, 1e-9, 5e-10, "of delta 1e-09 only 5e-10 is charged, half of it,"),
-        (GROUPED, 1e-6, 0.0, "delta 1e-06 is not charged: the groups are public"),
+        (FOUND, 1e-6, 1e-8, "of delta 1e-6 only 1e-8 is charged, the registered key_delta:"),
+        (FOUND, 1e-9, 5e-10, "of delta 1e-9 only 5e-10 is charged, half of it,"),
+        (GROUPED, 1e-6, 0.0, "delta 1e-6 is not charged: the groups are public"),
     ],
 )
 def test_a_delta_that_is_not_charged_as_named_is_said(
@@ -127,7 +127,7 @@ def test_a_delta_that_is_not_charged_as_named_is_said(
 
 def test_nothing_is_said_of_a_delta_that_a_price_in_epsilon_needs(ledger: str) -> None:
     assert "is charged" not in str(ts.sql(f"EXPLAIN {FOUND}", ledger=ledger, epsilon=0.1, delta=1e-6))
-    assert "delta 1e-08 " in str(ts.sql(f"EXPLAIN {FOUND}", ledger=ledger, rho=0.01))
+    assert "delta 1e-8 " in str(ts.sql(f"EXPLAIN {FOUND}", ledger=ledger, rho=0.01))
 
 
 def test_what_the_account_cannot_pay_is_denied(ledger: str) -> None:
@@ -355,8 +355,8 @@ def test_a_denial_speaks_of_the_first_number_of_the_statement_and_of_the_size_of
         ts.sql("SELECT COUNT(*) FROM visits", ledger=ledger, why="spend", rho=0.45, key=key)
     both = "SELECT ward, {} FROM visits GROUP BY ward"
     for order, said in {
-        "COUNT(*) AS people, AVG(age) AS old": "--rho 0.1 (people +-",
-        "AVG(age) AS old, COUNT(*) AS people": "--rho 0.1 (old in a group of 100 rows +-",
+        "COUNT(*) AS people, AVG(age) AS old": "--rho 0.1 (people ±",
+        "AVG(age) AS old, COUNT(*) AS people": "--rho 0.1 (old in a group of 100 rows ±",
     }.items():
         capsys.readouterr()
         options = ("--why", "x", "--rho", "0.2", "--ledger", ledger, *(["--dry-run"] if dry else []))

@@ -79,9 +79,9 @@ def test_a_delta_beside_the_default_price_is_the_askers_own_price():
     asking = Known(table, key_delta=1e-8, price={"rho": 0.02}, most={"rho": 0.2, "delta": 1e-7})
     known = Catalogue({"visits": asking})
     assert planned("SELECT COUNT(*) FROM visits", known).plan.budget["rho"] == 0.02
-    with pytest.raises(Refused, match="at most 1e-07 a statement"):
+    with pytest.raises(Refused, match="at most 1e-7 a statement"):
         planned(OWN_DELTA, known)
-    with pytest.raises(Refused, match="at most 1e-07 a statement"):
+    with pytest.raises(Refused, match="at most 1e-7 a statement"):
         planned("SELECT g, COUNT(*) FROM visits GROUP BY g", known, delta=0.4)
     paired = Known(table, price={"rho": 0.02, "delta": 1e-8}, most={"rho": 0.2, "delta": 1e-7})
     for text, budget in ((OWN_DELTA, {}), ("SELECT g, COUNT(*) FROM visits GROUP BY g", {"delta": 0.4})):
@@ -101,7 +101,7 @@ def test_a_delta_beside_the_statement_finds_groups_as_one_in_its_options_does():
         Refused, match=r"GROUP BY g without a public list of groups \(line 1, column 32\).*OPTIONS\(delta="
     ):
         planned(plain, known, rho=0.1)
-    with pytest.raises(Refused, match="at most 1e-06 a statement"):
+    with pytest.raises(Refused, match="at most 1e-6 a statement"):
         planned(plain, known, rho=0.1, delta=1e-5)
     for wrong in ("1e-7", -1e-7, float("nan"), 0):
         with pytest.raises(InvalidInput, match="delta"):

@@ -35,7 +35,7 @@ def test_a_terminal_shows_the_table_and_the_price(ledger: str) -> None:
     assert repr(answer).splitlines()[0].split() == ["mean_age", "where_seen", "count"]
     explained = ts.sql(f"EXPLAIN {ASKED}", ledger=ledger)
     assert repr(explained) == str(explained)
-    assert repr(explained).startswith("price    rho 0.0200")
+    assert repr(explained).startswith("price    rho 0.02")
 
 
 def test_the_card_of_an_answer_has_its_names_and_is_verified(ledger: str) -> None:

@@ -12,9 +12,13 @@ from pathlib import Path
 
 import pytest
 
+import tallystick as ts
 from tallystick import place as places
+from tallystick import strict_json
 from tallystick.errors import InvalidInput, PasswordInPlace, Refused, Unavailable
+from tallystick.ledger import Ledger
 from tallystick.place import Place, names_server, shown, without_secrets
+from tallystick.printing import visible
 from tallystick.tables.sources import Source, check_one_server, identity, source_from_data, source_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::tallystick.errors.PasswordInPlace")
@@ -392,3 +396,41 @@ def test_messages_of_others_lose_the_secrets_of_the_command_line() -> None:
     words = ["--ledger=postgresql://ana:s3cret@db/x", "host=db password='s3 cret'", "visits"]
     told = without_secrets("visits: s3cret in postgresql://ana:s3cret@db/x and 's3 cret'", words)
     assert told == "visits: *** in postgresql://... and ***"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "md:wards?motherduck_token=s3cret",
+        "s3:/bucket/x.parquet?secret=s3cret",
+        "az:/c?sig=s3cret/x.parquet",
+        "visits.parquet?key=s3cret",
+        "visits.csv#token=s3cret",
+        "https%3A//ana:s3cret@db/x.csv",
+    ],
+)
+def test_parameters_and_users_of_other_urls_are_not_shown(text: str) -> None:
+    assert "s3cret" not in shown(text)
+    quoted = without_secrets(f"No such file: {text!r}, {text}, {Path(text)}", [text])
+    assert "s3cret" not in quoted
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["host=db password='it\\'s3cret' dbname=x", "postgresql://u:\u202es3cret@db/x", "host=db password='a\\\\s3cret'"],
+)
+def test_a_message_may_quote_a_word_with_escapes(word: str) -> None:
+    for quoted in (word, repr(word), repr(repr(word)), visible(word), json.dumps(word)):
+        assert "s3cret" not in without_secrets(f"No such command {quoted}", [word])
+
+
+def test_no_error_holds_a_text_that_is_not_unicode(tmp_path: Path) -> None:
+    text = "postgresql://ana:s3cret\udc80@db/x"
+    with Ledger(tmp_path / "budget.db", config=tmp_path / "config") as ledger:
+        account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+        with pytest.raises(InvalidInput) as caught:
+            account.register("visits", source=text)
+    assert "s3cret" not in repr((caught.value, caught.value.__context__, caught.value.args))
+    with pytest.raises(InvalidInput) as caught:
+        strict_json.read(json.dumps({"source": text}))
+    assert caught.value.__context__ is None

@@ -9,6 +9,7 @@ from typing import Any
 
 from tallystick.accounting import check
 from tallystick.accounting.loss import PrivacyLoss
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput, Refused
 
 
@@ -96,7 +97,7 @@ def attack_goal(*, alpha: float, power: float) -> AttackGoal:
     level = check.probability("alpha", alpha)
     share = check.probability("power", power)
     if share <= level:
-        raise InvalidInput("power", power, f"a number above alpha = {level:g}: guessing finds that many")
+        raise InvalidInput("power", power, f"a number above alpha = {typed(level)}: guessing finds that many")
     return AttackGoal(level, share)
 
 
@@ -111,7 +112,7 @@ def belief_goal(*, prior: float, posterior: float, delta: float = 0.0) -> Belief
     before = check.inside("prior", prior)
     after = check.probability("posterior", posterior)
     if after <= before:
-        raise InvalidInput("posterior", posterior, f"a number above prior = {before:g}")
+        raise InvalidInput("posterior", posterior, f"a number above prior = {typed(before)}")
     return BeliefGoal(before, after, check.probability("delta", delta))
 
 
@@ -202,7 +203,7 @@ class _Search:
             ends = [x for x in (bottom, top) if self._safe(x)] or [start]
             least = ends[0] if self._loss(ends[-1]) <= self._loss(ends[0]) else ends[-1]
             return least, None
-        raise Refused(f"no parameter between {bottom:g} and {top:g} meets the goal {self.goal}")
+        raise Refused(f"no parameter between {typed(bottom)} and {typed(top)} meets the goal {self.goal}")
 
     def _safe(self, x: float) -> bool:
         try:

@@ -22,6 +22,7 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.leaf import Leaf, LossLattice
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput, NotComputable, Refused, Unavailable
 
 try:
@@ -140,7 +141,7 @@ def certificate(loss: PrivacyLoss, *, epsilon: float | None, delta: float | None
     if not math.isfinite(goal.epsilon):
         raise NotComputable("no epsilon is enough at this delta, so there is nothing to certify")
     if goal.epsilon > LARGEST_EPSILON:
-        raise NotComputable(f"the checker reads no epsilon above {LARGEST_EPSILON:g}")
+        raise NotComputable(f"the checker reads no epsilon above {typed(LARGEST_EPSILON)}")
     record = json.loads(loss.to_json())
     try:
         text = _text(record, *_refined(_sides(loss, record, goal), goal))
@@ -190,7 +191,7 @@ def _refined(sides: list[Side], goal: Goal) -> tuple[float, float, dict[str, Rou
         raise NotComputable("no lattice that is small enough proves an epsilon for this loss")
     epsilon, delta = (worst.value, goal.delta) if goal.for_epsilon else (goal.epsilon, worst.value)
     if epsilon > LARGEST_EPSILON:
-        raise NotComputable(f"the checker reads no epsilon above {LARGEST_EPSILON:g}")
+        raise NotComputable(f"the checker reads no epsilon above {typed(LARGEST_EPSILON)}")
     if not all(side.proves(epsilon, delta) for side in sides):
         raise NotComputable("the lattices of both directions do not prove one claim")
     return epsilon, delta, {side.way: side.route for side in sides}

@@ -22,8 +22,8 @@ from typing import Any
 
 from tallystick.accounting import losses as losses  # defines the words
 from tallystick.accounting.loss import CONSTRUCTORS, PrivacyLoss
+from tallystick.digits import up
 from tallystick.errors import ExpressionError
-from tallystick.printing import up
 
 METHODS = ("sampled", "subset", "for_groups", "as_replace", "allocated")
 LONGEST_TEXT = 200_000

@@ -24,12 +24,12 @@ from tallystick.adaptive.answer_noise import LATTICE, ROUNDING, STEPS, AnswerNoi
 from tallystick.adaptive.interaction import Interaction
 from tallystick.adaptive.records import PUBLIC, TRIED, Records, tried
 from tallystick.adaptive.values import total
+from tallystick.digits import percent, typed, up
 from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger.account import check_account
 from tallystick.ledger.pay import pay
 from tallystick.mechanisms.inputs import array_or_list
 from tallystick.mechanisms.select.sparse_vector import AboveThreshold, Stream, above_threshold
-from tallystick.printing import percent, up
 from tallystick.rounding import double_above
 
 if TYPE_CHECKING:
@@ -292,10 +292,10 @@ class ReusableHoldout(Interaction):
             f"{setting.samples:,} records, threshold {setting.threshold:.3g}, noise {setting.noise:.3g}; "
             f"{self._asked} of {setting.queries} scores asked for, {self._used} of {setting.answers} from the holdout"
         )
-        within = up(self.certified_error, 3)
+        within = up(self.certified_error)
         if self.certified:
             return f"{seen}\ncertified: every score within {within} of the population, all of them with {sure}"
-        enough = f"{self.needed.samples:,} records would be certified within {self.tau:g}"
+        enough = f"{self.needed.samples:,} records would be certified within {typed(self.tau)}"
         if self.certified_error < 1.0:
             return f"{seen}\ncertified: within {within} only, with {sure}; {enough}"
         return f"{seen}\ncertificate: vacuous, nothing is proved; {enough}. What you see is the behaviour in practice"

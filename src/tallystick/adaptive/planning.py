@@ -24,8 +24,8 @@ from tallystick import drawing
 from tallystick.accounting import check
 from tallystick.accounting.generalization import curve_deviation, normal_mean_tail
 from tallystick.adaptive.answer_noise import LATTICE, ROUNDING, AnswerNoise
+from tallystick.digits import percent, typed
 from tallystick.errors import InvalidInput
-from tallystick.printing import percent
 from tallystick.rounding import up
 
 MOST_QUERIES, LEAST_TAU = 10**7, 1e-3
@@ -69,7 +69,7 @@ class Plan:
 
     def _title(self) -> str:
         said = (
-            f"{self.queries:,} questions, each within {self.tau:g} of the population, all with probability "
+            f"{self.queries:,} questions, each within {typed(self.tau)} of the population, all with probability "
             f"{percent(1.0 - self.beta)}: {self.samples:,} records, noise {self.noise:.4g} ({self.bound})"
         )
         if self.noise:

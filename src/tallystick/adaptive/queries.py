@@ -23,10 +23,10 @@ from tallystick.adaptive.interaction import Interaction
 from tallystick.adaptive.planning import best_noise
 from tallystick.adaptive.records import Records, check_query, example_of
 from tallystick.adaptive.values import total
+from tallystick.digits import percent, typed, up
 from tallystick.errors import BudgetExceeded, InvalidInput, NotCertified, Refused
 from tallystick.ledger.account import check_account
 from tallystick.ledger.pay import pay
-from tallystick.printing import percent, up
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -53,7 +53,7 @@ class Answer:
     def __str__(self) -> str:
         sure = percent(1.0 - self.beta)
         return (
-            f"{self.value:.4f}, within {up(self.error, 3)} of the population's mean of numbers clipped to [0, 1] "
+            f"{self.value:.4f}, within {up(self.error)} of the population's mean of numbers clipped to [0, 1] "
             f"(question {self.number}; all: {sure})"
         )
 
@@ -213,17 +213,17 @@ class StatisticalQueries(Interaction):
         about = f"question {number}" if self.queries is None else f"{self.queries} questions"
         raise NotCertified(
             f"{about} on {self.samples} records with noise {self.noise.scale:.3g}: the certified population error is "
-            f"{up(min(error, 1.0), 3)}, above tau = {self.tau:g}. Works: "
-            f"ts.adaptive.plan(queries={self.queries or number}, tau={self.tau:g}, beta={self.beta:g})"
+            f"{up(min(error, 1.0))}, above tau = {typed(self.tau)}. Works: "
+            f"ts.adaptive.plan(queries={self.queries or number}, tau={typed(self.tau)}, beta={typed(self.beta)})"
             ".bounds['gaussian curve'] says how many records, with which noise",
             error=min(error, 1.0),
         )
 
     def __str__(self) -> str:
         left = "as many as tau allows" if self.queries is None else f"{self.queries - self._asked} left"
-        within = f"each answer within {up(self.error, 3)} of the population"
+        within = f"each answer within {up(self.error)} of the population"
         if self.queries is None:
-            so_far = f"answers so far within {up(self.error, 3)} of the population, " if self._answers else ""
+            so_far = f"answers so far within {up(self.error)} of the population, " if self._answers else ""
             within = f"{so_far}the next within {up(min(1.0, self._error_of(self._asked + 1)), 3)}"
         return (
             f"{self.samples} records, {self._asked} questions asked, {left}; {self.noise.law} noise "

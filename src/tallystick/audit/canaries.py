@@ -149,12 +149,13 @@ def trainer_recipe(
     clip: float,
     data: Sequence[Any],
     canaries: Sequence[Any],
+    classes: int | Sequence[int] | None = None,
 ) -> Recipe:
     """A recipe for our Trainer: ``model()`` and ``optimizer(parameters)`` build anew, scores are minus the loss.
 
     ``data`` and ``canaries`` are tuples of tensors as ``Trainer.fit`` takes them. Rate, steps and divisor are the
-    plan's, whatever the coins say, so that including a canary or not is adding or removing it. Nothing is charged:
-    the data of an audit should be public or made up.
+    plan's, whatever the coins say, so that including a canary or not is adding or removing it. ``classes`` declares
+    the labels, as for ``Trainer``. Nothing is charged: the data of an audit should be public or made up.
     """
     import torch
 
@@ -168,7 +169,8 @@ def trainer_recipe(
         run = replace(plan, noise_multiplier=plan.noise_multiplier * max(noise, ALMOST_NONE))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnrecordedRelease)
-            Trainer(trained, loss, optimizer(trained.parameters()), plan=run, clip=clip).fit(tensors)
+            made = optimizer(trained.parameters())
+            Trainer(trained, loss, made, plan=run, clip=clip, classes=classes).fit(tensors)
         with torch.no_grad():
             return -loss(trained(*canaries[:-1]), canaries[-1]).double().cpu().numpy()
 

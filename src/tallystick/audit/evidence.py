@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
 from tallystick.accounting import gdp
-from tallystick.printing import nearest, up
+from tallystick.digits import down, nearest, typed, up
 
 GDP, APPROXIMATE, CURVE = "mu-GDP", "(epsilon, delta)-DP", "the claimed curve"
 NOTHING = "nothing"
@@ -86,15 +85,15 @@ class Evidence(ABC):
         }
 
     def __str__(self) -> str:
-        shown = f"p = {up(self.p_value, 3)}" if self.p_value < 1.0 else "no sign of a violation"
+        shown = f"p = {up(self.p_value)}" if self.p_value < 1.0 else "no sign of a violation"
         lines = [
             f"{self.verdict} at significance {nearest(self.significance, 6)}: {self.claim} ({self.attack}; {shown})"
         ]
         if self.mu_at_least > 0.0:
-            worth = _down(epsilon_of_mu(self.mu_at_least, delta=DELTA))
+            worth = down(epsilon_of_mu(self.mu_at_least, delta=DELTA))
             lines.append(
-                f"Refuted: mu-GDP for every mu up to {_down(self.mu_at_least)} "
-                f"(Gaussian noise of epsilon {worth} at delta {DELTA:g})."
+                f"Refuted: mu-GDP for every mu up to {down(self.mu_at_least)} "
+                f"(Gaussian noise of epsilon {worth} at delta {typed(DELTA)})."
             )
         if not self.falsified and self.detects:
             lines.append(f"Could have caught at best: {self.detects}.")
@@ -131,15 +130,7 @@ def leak(mu: float) -> str:
     """A mu for people, with what it is worth.
 
     >>> leak(1.0)
-    'mu = 1 (Gaussian noise of epsilon 4.38 at delta 1e-05)'
+    'mu = 1 (Gaussian noise of epsilon 4.38 at delta 1e-5)'
     """
-    worth = nearest(epsilon_of_mu(mu, delta=DELTA), 3)
-    return f"mu = {nearest(mu, 3)} (Gaussian noise of epsilon {worth} at delta {DELTA:g})"
-
-
-def _down(value: float) -> str:
-    """Four digits that are not above the value."""
-    if value <= 0.0:
-        return "0"
-    places = 3 - math.floor(math.log10(value))
-    return f"{math.floor(value * 10**places) / 10**places:.4g}"
+    worth = nearest(epsilon_of_mu(mu, delta=DELTA))
+    return f"mu = {nearest(mu)} (Gaussian noise of epsilon {worth} at delta {typed(DELTA)})"

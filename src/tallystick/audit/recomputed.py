@@ -12,7 +12,7 @@ from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.leaf import all_inside
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.audit.evidence import APPROXIMATE, Evidence
-from tallystick.printing import down, given, up
+from tallystick.digits import ACCOUNTANT, decimal_down, decimal_up, down, typed, up
 
 MOST_DIGITS = 20
 """More than any two doubles need to be told apart."""
@@ -52,15 +52,15 @@ def claimed_epsilon(loss: PrivacyLoss, *, epsilon: float, delta: float) -> Recom
     truth = loss.epsilon_bounds(delta=level)
     if not all(leaf.attained for leaf in all_inside(loss.terms)):
         truth = Bounds(0.0, truth.upper)  # what is proved to be enough says nothing from below
-    shown = f"the truth is between {down(truth.lower)} and {up(truth.upper)}"
+    shown = f"the truth is between {down(truth.lower, ACCOUNTANT)} and {up(truth.upper, ACCOUNTANT)}"
     return Recomputed(
         attack=f"recomputed: {shown}",
-        claim=f"epsilon {given(promise)} at delta {given(level)} for {loss}",
+        claim=f"epsilon {typed(promise)} at delta {typed(level)} for {loss}",
         significance=0.0,
         p_value=0.0 if promise < truth.lower else 1.0,
         mu_at_least=0.0,
         assumes=("that the record says what was done: sampling as it says, steps fixed beforehand",),
-        detects=f"any claim below {down(truth.lower)}",
+        detects=f"any claim below {down(truth.lower, ACCOUNTANT)}",
         loss=loss,
         epsilon=promise,
         delta=level,
@@ -93,10 +93,10 @@ def telling_digits(claimed: float, bounds: Bounds) -> int:
     >>> telling_digits(2.5, Bounds(2.3816897, 2.3816898)), telling_digits(2.381689, Bounds(2.3816897, 2.3816898))
     (6, 8)
     """
-    said = Decimal(given(claimed))
-    for digits in range(6, MOST_DIGITS):
-        below = claimed >= bounds.lower or math.isinf(bounds.lower) or said < Decimal(down(bounds.lower, digits))
-        above = claimed <= bounds.upper or said >= Decimal(up(bounds.upper, digits))
+    said = Decimal(typed(claimed))
+    for digits in range(ACCOUNTANT, MOST_DIGITS):
+        below = claimed >= bounds.lower or math.isinf(bounds.lower) or said < decimal_down(bounds.lower, digits)
+        above = claimed <= bounds.upper or said >= decimal_up(bounds.upper, digits)
         if below and above:
             return digits
     return MOST_DIGITS

@@ -21,8 +21,8 @@ from tallystick.accounting.loss import PrivacyLoss
 from tallystick.audit.curves import Floats, Lines, ceiling, ceiling_and_slope, tangents
 from tallystick.audit.events import Failed, best_event
 from tallystick.audit.evidence import NOTHING, Evidence, leak
+from tallystick.digits import nearest
 from tallystick.errors import InvalidInput, NotComputable
-from tallystick.printing import nearest
 
 DRAWS = 20_000
 LEAST_DRAWS = 40
@@ -226,7 +226,7 @@ def catchable(claim: PrivacyLoss, draws: int, significance: float) -> str:
         middle = (low + high) / 2.0
         low, high = (low, middle) if caught(middle) else (middle, high)
     none = upper_limit(0, draws, significance / 2.0)
-    most_shown = nearest(epsilon_refuted(none, none, 0.0), 3)
+    most_shown = nearest(epsilon_refuted(none, none, 0.0))
     return f"noise that leaks like {leak(high)}; so many draws never show more than epsilon {most_shown}"
 
 

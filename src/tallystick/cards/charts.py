@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Final
 
+from tallystick.digits import interval, up, value_within
 from tallystick.printing import html_text
 
 LONGEST_NAME: Final = 40
@@ -105,13 +105,13 @@ def _row(cell: tuple[Any, ...], axis: Axis, *, from_zero: bool, has_interval: bo
     short = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
     if lower is None or upper is None:
         return Row(short, "no value", "", "")
-    interval = interval_text(lower, upper) if has_interval or value is None else ""
+    between = interval(lower, upper) if has_interval or value is None else ""
     line = _whisker(axis, lower, upper, has_ends=from_zero)
     if value is None:
-        return Row(short, "no value", interval, _strip(line))
+        return Row(short, "no value", between, _strip(line))
     mark = _bar(axis, value) if from_zero else _dot(axis, value)
     parts = [mark, line] if from_zero else [*axis.grid(), line, mark]
-    return Row(short, value_text(value, (upper - lower) / 2), interval, _strip(*parts))
+    return Row(short, value_within(value, lower, upper), between, _strip(*parts))
 
 
 def _strip(*parts: str) -> str:
@@ -139,7 +139,7 @@ def _common_error(cells: Sequence[tuple[Any, ...]]) -> str:
     """Return the half width of all intervals in words if it is the same, and around the value; else nothing."""
     halves = {_half_width(*ends) for _, *ends in cells}
     half = halves.pop() if len(halves) == 1 else None
-    return "" if half is None else error_text(half)
+    return "" if half is None else f"±{up(half)}"
 
 
 def _half_width(value: float | None, lower: float | None, upper: float | None) -> float | None:
@@ -147,53 +147,6 @@ def _half_width(value: float | None, lower: float | None, upper: float | None) -
         return None
     is_centred = math.isclose(value - lower, upper - value, rel_tol=1e-9)
     return float(upper - lower) / 2 if is_centred else None
-
-
-# Numbers with the precision that their interval justifies.
-
-
-def decimals(half_width: float) -> int:
-    """Return the decimals of a value with this error: the error keeps two significant digits.
-
-    >>> decimals(20.0), decimals(1.52), decimals(0.0312), decimals(2.0)
-    (0, 1, 3, 0)
-    """
-    if half_width == round(half_width) or not 0 < half_width < math.inf:
-        return 0
-    return max(0, 1 - math.floor(math.log10(half_width)))
-
-
-def value_text(value: float, half_width: float) -> str:
-    """Return a value with the decimals that its error justifies.
-
-    >>> value_text(1886.2, 20.0), value_text(48.6123, 1.5)
-    ('1,886', '48.6')
-    """
-    return f"{value:,.{decimals(half_width)}f}"
-
-
-def error_text(half_width: float) -> str:
-    """Return an error, rounded up.
-
-    >>> error_text(20.0), error_text(3.62432), error_text(0.0312)
-    ('±20', '±3.7', '±0.032')
-    """
-    places = decimals(half_width)
-    up = math.ceil(Fraction(half_width) * 10**places)
-    return f"±{float(Fraction(up, 10**places)):,.{places}f}"
-
-
-def interval_text(lower: float, upper: float) -> str:
-    """Return an interval, its ends rounded outward.
-
-    >>> interval_text(47.12, 50.11)
-    '47.1 to 50.2'
-    """
-    places = decimals((upper - lower) / 2)
-    unit = Fraction(1, 10**places)
-    low = math.floor(Fraction(lower) / unit) * unit
-    high = math.ceil(Fraction(upper) / unit) * unit
-    return f"{float(low):,.{places}f} to {float(high):,.{places}f}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,15 @@ from tallystick.cards.card import Card, card_of, uncertified
 from tallystick.cards.contents import Subject
 from tallystick.cards.fits import FORMAT as FIT
 from tallystick.cards.fits import FitPlan
-from tallystick.cards.versions import Compared, compare, compare_table, other_version, same
+from tallystick.cards.versions import (
+    Compared,
+    compare,
+    compare_table,
+    earlier_delta,
+    lines_of,
+    other_version,
+    same,
+)
 from tallystick.errors import InvalidInput, TallystickError
 from tallystick.ledger.filters import Amount
 from tallystick.ledger.journal import request_digest
@@ -39,11 +47,13 @@ class Finding:
     """What the part was compared with."""
     not_checked: str = ""
     """Why the part could not be compared with anything; empty if it was checked."""
+    outdated: str = ""
+    """What was changed since, by an entry of the ledger; the card was right before."""
 
     @property
     def holds(self) -> bool:
-        """False if the card and the ledger disagree on this part."""
-        return not self.problem
+        """False if the card and the ledger as it is now disagree on this part."""
+        return not self.problem and not self.outdated
 
     @property
     def is_checked(self) -> bool:
@@ -51,7 +61,7 @@ class Finding:
         return not self.not_checked
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.problem or self.not_checked or self.against}"
+        return f"{self.what}: {self.problem or self.outdated or self.not_checked or self.against}"
 
 
 def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: str | None = None) -> tuple[Finding, ...]:
@@ -90,7 +100,7 @@ def _findings(card: Card, ledger: Ledger, page: str | None, table: str | None) -
     yield Finding("plan", _about_plan(facts, answer, entry), "the charge and its stored answer")
     yield from _dataset_findings(facts, ledger, account, entry, answer)
     promised = Amount(account.currency, *facts["promise"]["limit_amount"])
-    yield Finding("limit of the account", _about_limit(account.limit, promised), "its limit in the ledger now")
+    yield _about_limit(account, promised, receipt.seq)
     yield from _made_again(facts, account, receipt, entry["why"], promised, answer)
     if not _is_fit(facts):
         yield _about_names(facts, answer)
@@ -172,13 +182,13 @@ _OTHER_TABLE = "the ledger's answer is another one: it was changed"
 
 
 def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: str) -> str:
-    """Whether the stored answer is this table, whatever ends its lines."""
+    """Return the problem with a table, if it is not the stored answer. Its lines may end with LF or with CRLF."""
     if _is_fit(facts):
         return "the card is that of a fit, which has no table"
     from tallystick.tables.release import Release
 
     released = Release(_planned(facts, account), answer).to_csv()
-    return "" if released.splitlines() == table.splitlines() else _OTHER_TABLE
+    return "" if lines_of(released) == lines_of(table) else _OTHER_TABLE
 
 
 def _planned(facts: Mapping[str, Any], account: Account) -> Plan:
@@ -277,10 +287,15 @@ def _about_certificate(facts: Mapping[str, Any], entry: Mapping[str, Any]) -> st
     return uncertified(Certificate(facts["evidence"]["certificate"]["text"]), PrivacyLoss.from_json(entry["plan"]))
 
 
-def _about_limit(now: Amount, promised: Amount) -> str:
-    if (now.a0, now.a1) == (promised.a0, promised.a1):
-        return ""
-    return f"the account's limit is now {now}, the card promises {promised}"
+def _about_limit(account: Account, promised: Amount, paid_at: int) -> Finding:
+    """Compare the promise with the limit now, and then with those that the account had since the charge."""
+    part, now = "limit of the account", account.limit
+    if now == promised:
+        return Finding(part, "", "its limit in the ledger now")
+    if promised in account.limits_since(paid_at):
+        raised = f"the limit was raised since, from {promised} to {now}: the card was right before that"
+        return Finding(part, against="its limit when the card was made", outdated=raised)
+    return Finding(part, f"the account's limit is now {now}, the card promises {promised}", "its limit in the ledger")
 
 
 def _made_again(
@@ -305,13 +320,16 @@ def _made_again(
     proof = facts["evidence"].get("certificate", {}).get("text")
     named = facts["released"]["dataset"]
     names = facts["again"].get("names", {})
-    subject = Subject(plan, account, limit, receipt, purpose, named, facts["again"]["about"], proof, made, names)
+    software = other_version(facts)
+    by_earlier_rule = bool(software) and facts["promise"]["delta"] == earlier_delta(limit)
+    shown_at = earlier_delta(limit) if by_earlier_rule else None
+    about = facts["again"]["about"]
+    subject = Subject(plan, account, limit, receipt, purpose, named, about, proof, made, names, shown_at)
     fresh = json.loads(card_of(subject).to_json())
     if made is not None and not _has_noise_flags(facts):
         fresh["left_out"] = _without_noise_flags(fresh["left_out"], made)
     different = [name for name in fresh if not same(fresh[name], facts.get(name))]
     different += sorted(set(facts) - set(fresh))
-    software = other_version(facts)
     if software and set(facts) == set(fresh):
         yield from _of_other_version(compare(fresh, facts, made), software, against)
         return

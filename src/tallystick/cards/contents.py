@@ -11,9 +11,10 @@ import numpy as np
 
 from tallystick.cards.fits import FitPlan
 from tallystick.cards.meaning import is_somebody, meaning
+from tallystick.digits import ACCOUNTANT, moment, plural, typed, up
 from tallystick.errors import InvalidInput
 from tallystick.ledger.filters import WHAT_RHO_IS, quoted_delta
-from tallystick.printing import given, one_of, up
+from tallystick.printing import one_of
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -45,6 +46,8 @@ class Subject:
     """What was released, where it is a table."""
     names: Mapping[str, str] = field(default_factory=dict)
     """What columns are called that the plan calls otherwise: those of a statement in SQL."""
+    shown_at: float | None = None
+    """The delta at which an earlier version showed epsilon; None for the rule of this version."""
 
     @property
     def price(self) -> Amount:
@@ -62,7 +65,7 @@ class Subject:
     @property
     def quoted_delta(self) -> float:
         """The delta at which the account's epsilon is shown."""
-        return quoted_delta(self.limit)
+        return quoted_delta(self.limit) if self.shown_at is None else self.shown_at
 
 
 def contents(subject: Subject) -> dict[str, Any]:
@@ -117,8 +120,6 @@ def contents(subject: Subject) -> dict[str, Any]:
 
 
 def _released(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
-    from tallystick.printing import when
-
     receipt, names = subject.receipt, subject.names
     return {
         "dataset": subject.dataset,
@@ -127,7 +128,7 @@ def _released(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
         "groups": facts["keys"],
         "steps": facts["steps"],
         "measures": _renamed(facts["measures"], "name", names),
-        "at": None if receipt is None else when(receipt.at) + " UTC",
+        "at": None if receipt is None else moment(receipt.at) + " UTC",
     }
 
 
@@ -164,7 +165,7 @@ def _protected(subject: Subject, facts: Mapping[str, Any], promised: Mapping[str
     account, parent = subject.account, subject.account.parent
     lifetime = f"the account {account.name}, for as long as it is used: at most {subject.limit} in all"
     if account.currency.kind != "approx" and promised["epsilon"] != "inf":
-        lifetime += f" (epsilon {up(promised['epsilon'], 4)} at delta {given(promised['delta'])})"
+        lifetime += f" (epsilon {up(promised['epsilon'])} at delta {typed(promised['delta'])})"
     if parent is not None:
         lifetime += f"; with all its other blocks, at most {parent.limit} ({parent.name})"
     return {
@@ -173,13 +174,20 @@ def _protected(subject: Subject, facts: Mapping[str, Any], promised: Mapping[str
         "unit_column": facts["unit"],
         "row_level": facts["row_level"],
         "adjacency": facts["adjacency"],
-        "neighbours": NEIGHBOURS[facts["adjacency"]].format(unit=account.unit),
+        "neighbours": _neighbours(facts, account.unit),
         "max_groups": facts["max_groups"],
         "max_rows_per_group": facts["max_rows_per_group"],
         "counts": _counts(subject, facts),
         "window": subject.about.get("window", NOT_STATED),
         "lifetime": lifetime,
     }
+
+
+def _neighbours(facts: Mapping[str, Any], unit: str) -> str:
+    """Return which datasets are compared, in words."""
+    if facts["row_level"]:
+        return ROW_NEIGHBOURS[facts["adjacency"]]
+    return NEIGHBOURS[facts["adjacency"]].format(unit=unit)
 
 
 def _counts(subject: Subject, facts: Mapping[str, Any]) -> str:
@@ -196,8 +204,6 @@ def _spoken_of(unit: str) -> dict[str, str]:
     """How one unit is spoken of: somebody as "you", anything else by its name."""
     if is_somebody(unit):
         return {"one": "You", "is": "are", "it": "you", "with": "with you", "out": "without you", "them": "people"}
-    from tallystick.wording import plural
-
     one = {"one": f"One {unit}", "is": "is", "it": "it", "with": f"with one {unit}", "out": "without it"}
     return {**one, "them": plural(unit)}
 
@@ -277,7 +283,7 @@ def _certified(text: str | None) -> dict[str, Any]:
     from tallystick.accounting.certificate import Certificate
 
     proof = Certificate(text)
-    claim = f"epsilon {up(proof.epsilon)} at delta {given(proof.delta)} of {proof.about}"
+    claim = f"epsilon {up(proof.epsilon, ACCOUNTANT)} at delta {typed(proof.delta)} of {proof.about}"
     return {"certificate": {"claim": claim, "hash": proof.hash, "text": text}}
 
 
@@ -296,6 +302,11 @@ def _legal(numbers: dict[str, Any]) -> dict[str, Any]:
 NEIGHBOURS: Final = {
     "add_remove": "with and without all rows of one {unit}",
     "replace": "with all rows of one {unit} replaced by any others",
+}
+
+ROW_NEIGHBOURS: Final = {
+    "add_remove": "with and without one row",
+    "replace": "with one row replaced by any other",
 }
 
 TRUST: Final = (
@@ -400,7 +411,7 @@ def _about_groups(keys: Mapping[str, Any]) -> str:
         return (
             f"Which groups are large. A group appears if its noisy number of units reaches {keys['threshold']}. A "
             f"group of a single unit appears with probability {up(keys['reached'], 2)} at most "
-            f"(allowed: {given(keys['delta'])})."
+            f"(allowed: {typed(keys['delta'])})."
         )
     if keys["kind"] == "model":
         return "The rows that the model was fitted to. The purpose describes them."

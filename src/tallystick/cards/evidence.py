@@ -10,8 +10,8 @@ import numpy as np
 from tallystick import __version__
 from tallystick.cards.charts import Curve, tradeoff
 from tallystick.cards.page import People, style, template
+from tallystick.digits import down, nearest, percent_up, up
 from tallystick.errors import TallystickError
-from tallystick.printing import down, nearest, percent_up, up
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -53,7 +53,7 @@ def _view(facts: dict[str, Any]) -> dict[str, Any]:
     return {
         "sentence": FALSE if is_false else NO_EVIDENCE,
         "made": f"Tested {today.day} {today:%B %Y}.",
-        "meaning": MEANING[is_false].format(significance=nearest(facts["significance"], 3)),
+        "meaning": MEANING[is_false].format(significance=nearest(facts["significance"])),
         "rows": _rows(facts),
         "detects": f"{detects[:1].upper()}{detects[1:]}." if detects and not is_false else "",
         "curve": _curve(facts),
@@ -79,7 +79,7 @@ def _number(name: str, value: Any) -> str:
         return str(value)
     if isinstance(value, int):
         return f"{value:,}"
-    return up(value, 3) if name == "p_value" else down(value, 3)
+    return up(value) if name == "p_value" else down(value)
 
 
 def _curve(facts: dict[str, Any]) -> Any:
@@ -92,7 +92,7 @@ def _curve(facts: dict[str, Any]) -> Any:
     point = facts["false_alarms"] / facts["draws"], facts["misses"] / facts["draws"]
     misses = np.asarray(claim.tradeoff(alpha=np.array(ALPHAS)), dtype=float).tolist()
     about = (
-        f"The attack has {percent_up(point[0], 3)} false accusations and {percent_up(point[1], 3)} misses. "
+        f"The attack has {percent_up(point[0])} false accusations and {percent_up(point[1])} misses. "
         "The line shows the fewest misses that the claim allows."
     )
     return Markup(tradeoff(ALPHAS, [Curve("claimed", misses, is_limit=True)], about=about, point=point))

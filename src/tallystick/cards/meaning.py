@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallystick.accounting.adjacency import ANY_UNIT, Adjacency, Protects
+from tallystick.digits import plural
 from tallystick.ledger.filters import USUAL_DELTA
 from tallystick.rounding import up
-from tallystick.wording import plural
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -181,26 +181,33 @@ class Whom:
         return self.protects.adjacency is Adjacency.REPLACE
 
     def sentence(self, without: str, within: str, out_of: str) -> str:
-        """How many of so many results make an attacker think it is so: where it is not, and where it is.
+        """Return how many possible results mislead an attacker: if it is not so, and if it is.
 
-        >>> print(Whom(Protects("replace", "aircraft")).sentence("27", "73", "100"))
-        If the data of one aircraft say one thing, about 27 of 100 possible results would make an attacker think they
-        say another. If they say the other, about 73 of 100 would.
+        >>> print(Whom().sentence("27", "73", "100"))
+        If you are not in the data, about 27 of 100 possible results make the best attacker think you are. If you are,
+        about 73 of 100 do.
         """
-        results = f"about {without} of {out_of} possible results would make an attacker think"
+        results = f"about {without} of {out_of} possible results make the best attacker"
         if self.replaced:
-            says = f"If {self._data} say one thing, {results} they say another. If they say the other"
+            says = f"If one version of {self._data} is used, {results} say the other. If the other is used"
         else:
             it, verb = ("you", "are") if self._spoken_to else ("it", "is")
             all_of = " all" if self._spoken_to and self.group > 1 else ""
-            says = f"If {self._who} {verb} not in the data, {results} {it}{all_of} {verb}. If {it}{all_of} {verb}"
-        return f"{says}, about {within} of {out_of} would."
+            says = f"If {self._who} {verb} not in the data, {results} think {it}{all_of} {verb}. If {it}{all_of} {verb}"
+        return f"{says}, about {within} of {out_of} do."
+
+    @property
+    def no_protection(self) -> str:
+        """The sentence for a loss without any protection."""
+        if self.replaced:
+            return f"No protection: an attacker can tell for certain which version of {self._data} was used."
+        verb = "are" if self._spoken_to else "is"
+        return f"No protection: an attacker can tell for certain whether {self._who} {verb} in the data."
 
     @property
     def found(self) -> str:
-        """Those of whom a hit rate is a share."""
-        those = "those" if self.group == 1 else f"the groups of {self.group:,}"
-        return f"{those} with the other data" if self.replaced else f"{those} in the data"
+        """Those whom an attacker finds, in words."""
+        return f"{self.crowd} with the other data recognised" if self.replaced else f"{self.crowd} found"
 
     @property
     def crowd(self) -> str:
@@ -210,39 +217,43 @@ class Whom:
 
     @property
     def errors(self) -> tuple[str, str]:
-        """What a false alarm is a share of, and a miss.
+        """What a false accusation is a share of, and a miss.
 
         >>> Whom().errors
-        ('share of people not in the data who are accused', 'share of people in the data who go unnoticed')
+        ('share of people not in the data who are accused', 'share of people in the data who are not found')
         """
         who = "who" if self._spoken_to and self.group == 1 else "that"
         if self.replaced:
-            accused = f"with the one data {who} are taken for the other"
-            return f"share of {self.crowd} {accused}", f"share of {self.crowd} with the other data {who} go unnoticed"
+            accused = f"with one version of their data {who} are taken for the other"
+            missed = f"with the other version {who} are not recognised"
+            return f"share of {self.crowd} {accused}", f"share of {self.crowd} {missed}"
         return (
             f"share of {self.crowd} not in the data {who} are accused",
-            f"share of {self.crowd} in the data {who} go unnoticed",
+            f"share of {self.crowd} in the data {who} are not found",
         )
 
     @property
     def guess(self) -> str:
-        """What a coin would decide."""
-        return "one or the other" if self.replaced else "in or out"
+        """The two cases that an attacker guesses between."""
+        return "both versions" if self.replaced else "in and out"
 
     @property
     def likelier(self) -> str:
-        """What results are so many times as likely with, and without."""
+        """The two cases in which a result is more and less likely."""
         if self.replaced:
-            return f"if {self._data} say one thing as if they say another"
-        return f"with {self._who} as without{'' if self._spoken_to else ' it'}"
+            return f"with one version of {self._data} than with another"
+        return f"with {self._who} than without {'you' if self._who == 'you' else 'them' if self.group > 1 else 'it'}"
 
     @property
     def neighbours(self) -> str:
-        """Which two data sets are compared."""
-        unit = self.protects.unit or "unit"
+        """The difference between two neighbouring datasets.
+
+        >>> Whom().neighbours, Whom(Protects("replace", "aircraft")).neighbours
+        ('one person added to or removed from the data', 'the data of one aircraft replaced')
+        """
+        unit = self.protects.unit or "person"
         units = f"one {unit}" if self.group == 1 else f"up to {self.group:,} {plural(unit)}"
-        differ = "that differ in the data of" if self.replaced else "with and without"
-        return f"data sets {differ} {units}{'' if self.protects.unit else '; the loss names no unit'}"
+        return f"the data of {units} replaced" if self.replaced else f"{units} added to or removed from the data"
 
     def to_dict(self) -> dict[str, Any]:
         """The same for machines."""

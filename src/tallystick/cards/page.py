@@ -13,11 +13,11 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from tallystick.cards.charts import Curve, budget_bar, dots, error_text, interval_chart, tradeoff
+from tallystick.cards.charts import Curve, budget_bar, dots, interval_chart, tradeoff
 from tallystick.cards.meaning import frequencies
+from tallystick.digits import nearest, percent, percent_up, plural, typed, up
 from tallystick.drawing import css_variables, dark_css_variables, print_css_variables
-from tallystick.printing import given, nearest, percent, percent_up, up, visible
-from tallystick.wording import plural
+from tallystick.printing import visible
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 Facts = Mapping[str, Any]
 
-DIGITS: Final = 3
-"""Significant digits of a bound that people read."""
 NOT_STATED: Final = "not stated"
 SPREAD: Final = frozenset(("mean", "median", "quantile", "variance", "standard_deviation"))
 """Kinds of measure that are drawn as dots: their axis need not start at 0."""
@@ -122,11 +120,12 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "who": people.protected,
         "counts": _sentence(people.in_words(facts["protected"]["counts"])),
         "epsilon": " ".join(_epsilon(facts["promise"])),
+        "epsilon_alone": " ".join(_epsilon({**facts["promise"], "epsilon": facts["promise"]["table_epsilon"]})),
         "strength": Markup(strength(facts["promise"])),
         "strength_of": _strength_of(facts["promise"], people),
-        "share": f"{percent_up(share, DIGITS)} of that limit",
+        "share": f"{percent_up(share)} of that limit",
         "price": f"{_capital(facts['promise']['price'])}. The rest is for other publications.",
-        "bar": Markup(budget_bar(share, f"{percent_up(share, DIGITS)} of the limit")),
+        "bar": Markup(budget_bar(share, f"{percent_up(share)} of the limit")),
         "accuracy": _accuracy(facts),
         "accuracy_note": _accuracy_note(facts),
         "odds": odds_of(facts["words"]["limit"], people, covers=UP_TO_LIMIT),
@@ -141,9 +140,9 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "causes": list(_causes(facts, people)),
         "intervals": people.in_words(_sentence(facts["error"]["intervals"])),
         "axes": people.axes,
-        "curve": Markup(_curve(facts)),
+        "curve": Markup(_curve(facts, product)),
         "epsilon_in_words": _epsilon_in_words(facts, people),
-        "enforced": _enforced(facts),
+        "enforced": _enforced(facts, product),
         "rho_in_words": _sentence(facts["promise"]["what_rho_is"]),
         "parts": list(_noise_parts(facts, people)),
         "rules": [_sentence(people.in_words(rule)) for rule in facts["mechanisms"]["rules"]],
@@ -169,12 +168,13 @@ class People:
     @classmethod
     def of(cls, protected: Facts) -> People:
         """Return the words for the unit of a card."""
+        is_row_level = protected["row_level"]
         return cls(
-            unit=protected["unit"],
+            unit="row" if is_row_level else protected["unit"],
             column=protected["unit_column"],
-            is_person=protected["spoken_of"]["it"] == "you",
+            is_person=protected["spoken_of"]["it"] == "you" and not is_row_level,
             is_replaced=protected["adjacency"] == "replace",
-            is_row_level=protected["row_level"],
+            is_row_level=is_row_level,
         )
 
     @property
@@ -255,13 +255,13 @@ def strength(promise: Facts) -> str:
 
 def _epsilon(promise: Facts) -> tuple[str, str]:
     """Return epsilon, and at which delta, in words."""
-    at = f"at delta {_typed(promise['delta'])}" if promise["delta"] else "(pure)"
+    at = f"at delta {typed(promise['delta'])}" if promise["delta"] else "(pure)"
     return _bound(promise["epsilon"]), at
 
 
 def _strength_of(promise: Facts, people: People) -> str:
-    about = f"about these {people.several}" if not people.is_row_level else "about these rows"
-    return f"{_capital(promise['limit'])}, for everything that will ever be published {about}."
+    limit = _capital(promise["limit"])
+    return f"{limit}, for everything that will ever be published about these {people.several}."
 
 
 def _accuracy(facts: Facts) -> str:
@@ -270,12 +270,12 @@ def _accuracy(facts: Facts) -> str:
         return _released_error(facts["error"]["released"][0])
     if facts["error"]["columns"]:
         first = facts["error"]["columns"][0]
-        return f"{first['column']} {error_text(first['error'])}"
+        return f"{first['column']} {_error(first['error'])}"
     return "Not stated"
 
 
 def _released_error(column: Facts) -> str:
-    middle, largest = error_text(column["middle"]), error_text(column["largest"])
+    middle, largest = _error(column["middle"]), _error(column["largest"])
     spread = middle if middle == largest else f"{middle}, at most {largest}"
     return f"{column['column']} {spread}"
 
@@ -302,7 +302,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """What an attacker could learn, in frequencies."""
+    """The odds of an attacker, in frequencies."""
 
     heading: str
     intro: str
@@ -368,7 +368,7 @@ def _cases(limit: Facts) -> str:
 
 
 def _share(value: float) -> str:
-    return percent_up(value, DIGITS)
+    return percent_up(value)
 
 
 def labelled(sentence: str) -> tuple[str, str]:
@@ -474,7 +474,7 @@ def _causes(facts: Facts, people: People) -> Iterator[tuple[str, str, str]]:
     columns = facts["error"]["released"]
     noise = [_released_error(column) for column in columns]
     if not columns:
-        noise = [f"{each['column']} {error_text(each['error'])} {each['holds']}" for each in facts["error"]["columns"]]
+        noise = [f"{each['column']} {_error(each['error'])} {each['holds']}" for each in facts["error"]["columns"]]
     yield "Noise added for privacy", f"{'; '.join(noise)}.", "yes"
     limits, bounds = _effects(facts["left_out"])
     if not people.is_row_level:
@@ -495,7 +495,7 @@ def _effect(lines: Sequence[Facts], people: People) -> str:
         return "How many this changed was not measured."
     sentences = []
     for line in lines:
-        text = line.get("said") or f"will be measured to {error_text(line['error'])}: {line['what']}"
+        text = line.get("said") or f"will be measured to {_error(line['error'])}: {line['what']}"
         sentences.append(_sentence(people.in_words(text.replace("+-", "±"))))
     return " ".join(sentences)
 
@@ -503,40 +503,40 @@ def _effect(lines: Sequence[Facts], people: People) -> str:
 # The annex.
 
 
-def _curve(facts: Facts) -> str:
+def _curve(facts: Facts, product: str) -> str:
     curve, words = facts["promise"]["tradeoff"], facts["words"]
     curves = [
         Curve(f"limit, {facts['promise']['limit']}", curve["limit"], is_limit=True),
-        Curve("this table", curve["table"], is_limit=False),
+        Curve(f"this {product}", curve["table"], is_limit=False),
     ]
     limit, table = (_share(words[name]["false_alarm"]) for name in ("limit", "table"))
     about = (
         "Trade-off between false accusations and misses. "
-        f"The limit allows at best {limit} of each; this table alone {table}; guessing 50 %."
+        f"The limit allows at best {limit} of each; this {product} alone {table}; guessing 50 %."
     )
     return tradeoff(curve["alpha"], curves, about=about)
 
 
 def _epsilon_in_words(facts: Facts, people: People) -> str:
     promise, factor = facts["promise"], _bound(facts["words"]["limit"]["odds_factor"])
-    at = f"At delta {_typed(promise['delta'])} the limit is" if promise["delta"] else "The limit is pure"
+    at = f"At delta {typed(promise['delta'])} the limit is" if promise["delta"] else "The limit is pure"
     if people.is_replaced:
         likely = f"with one version of {people.data} as with another"
     elif people.is_person:
         likely = "with you as without you"
     else:
         likely = f"with one {people.unit} as without it"
-    apart = f", apart from results with total probability {_typed(promise['delta'])}" if promise["delta"] else ""
+    apart = f", apart from results with total probability {typed(promise['delta'])}" if promise["delta"] else ""
     epsilon = _bound(promise["epsilon"])
     return f"{at} epsilon {epsilon}. No result is more than {factor} times as likely {likely}{apart}."
 
 
-def _enforced(facts: Facts) -> str:
+def _enforced(facts: Facts, product: str) -> str:
     accounting = facts["accounting"]
     return (
         f"A {accounting['filter']} enforces the limit ({accounting['theorem']}). "
         "It also holds when later queries depend on earlier answers. "
-        f"This {'model' if facts['released']['groups']['kind'] == 'model' else 'table'} alone has epsilon "
+        f"This {product} alone is charged as epsilon "
         f"{_bound(facts['promise']['table_epsilon'])} at the same delta."
     )
 
@@ -548,13 +548,13 @@ def _noise_parts(facts: Facts, people: People) -> Iterator[tuple[str, str, str, 
     folded = [each for each in parts if each["part"] in about_limits or each["part"].startswith("values of ")]
     for part in parts:
         if part not in folded:
-            scale = f"{part['noise']}, scale {_number(part['scale'])}"
+            scale = f"{part['noise']}, scale {nearest(part['scale'])}"
             yield people.in_words(part["part"]), _bound(part["sensitivity"]), scale, _cost([part])
     if folded:
         moved = sorted(part["sensitivity"] for part in folded)
         scales = sorted(part["scale"] for part in folded)
         name = f"limits and bounds ({len(folded)} quantities)"
-        noise = f"{folded[0]['noise']}, scale {_number(scales[0])} to {_number(scales[-1])}"
+        noise = f"{folded[0]['noise']}, scale {nearest(scales[0])} to {nearest(scales[-1])}"
         yield name, f"{_bound(moved[0])} to {_bound(moved[-1])}", noise, _cost(folded)
 
 
@@ -616,24 +616,12 @@ def _marked_up(rows: Iterable[tuple[str, str]]) -> list[tuple[str, Any]]:
 
 def _bound(value: Any) -> str:
     """Return an upper bound for people; the facts write infinity as text."""
-    return "infinite" if value == "inf" else _number(float(value), upward=True)
+    return up(float(value))
 
 
-def _number(value: float, *, upward: bool = False) -> str:
-    """Return a number for people, three significant digits, thousands set apart.
-
-    >>> _number(1692.86), _number(466.69, upward=True)
-    ('1,690', '467')
-    """
-    text = up(value, DIGITS) if upward else nearest(value, DIGITS)
-    if "e" not in text and text != "infinite":
-        return text if abs(float(text)) < 1000 else f"{float(text):,.0f}"
-    return f"{float(text):,.0f}" if 1000 <= abs(value) < 1e15 else text
-
-
-def _typed(value: float) -> str:
-    """Return a number that a person gave."""
-    return given(value).replace("e-0", "e-")
+def _error(half: float) -> str:
+    """Return an error, rounded up."""
+    return f"±{up(half)}"
 
 
 def _capital(text: str) -> str:

@@ -23,7 +23,7 @@ def summary_lines(facts: Facts, file: str) -> list[str]:
         "",
         _line("protects", f"{view['who']}. {view['counts']}"),
         _line("guarantee", f"epsilon {view['epsilon']}. {view['strength_of']}"),
-        _line(f"this {view['product']}", f"{promise['price']}, {view['share']}"),
+        _line(f"this {view['product']}", f"{promise['price']} (epsilon {view['epsilon_alone']}), {view['share']}"),
         _line("accuracy", f"{view['accuracy']}. {view['accuracy_note']}"),
         *(_line(name.split()[0].lower(), effect) for name, effect, _ in view["causes"][1:]),
         "",

@@ -17,8 +17,8 @@ from tallystick.cards.charts import Curve, tradeoff
 from tallystick.cards.contents import GROUPS, TIMING
 from tallystick.cards.meaning import Whom, is_somebody, meaning
 from tallystick.cards.page import People, attacker, labelled, odds_of, strength, style, template
+from tallystick.digits import up
 from tallystick.errors import InvalidInput
-from tallystick.printing import up
 
 if TYPE_CHECKING:
     from tallystick.learn.torch.trainer import Trainer
@@ -102,7 +102,7 @@ def training_card(trainer: Trainer, *, delta: float | None = None) -> TrainingCa
         "rows": [list(row) for row in (*trainer.facts(), *_paid(trainer))],
         "promise": {
             "epsilon": words.epsilon,
-            "epsilon_text": up(words.epsilon, digits=4),
+            "epsilon_text": up(words.epsilon),
             "delta": quoted,
             "expression": str(loss),
             "accountant": "tallystick, an upper bound that is certified",

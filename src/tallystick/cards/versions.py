@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import csv
-import io
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick import __version__
-from tallystick.tables.output import csv_text, shown_value
+from tallystick.ledger.filters import USUAL_DELTA, Amount
+from tallystick.tables.output import csv_text
 from tallystick.tables.release import NO_CONFIDENCE
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ Path = tuple[str, ...]
 """Names on the way to one fact of a card, without the places in lists."""
 
 _SOFTWARE = re.compile(r"tallystick \d[\w.+-]{0,40}", re.ASCII)
+_THREE_DIGITS: Final = 0.01
+"""Largest relative difference of two roundings, to the same side, of one number to three digits or more."""
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII)
 
 INTERVALS: Final = {
@@ -74,6 +76,19 @@ def other_version(facts: Mapping[str, Any]) -> str:
     software = str(facts["accounting"]["software"])
     is_other = software != f"tallystick {__version__}" and _SOFTWARE.fullmatch(software)
     return software if is_other else ""
+
+
+def earlier_delta(limit: Amount) -> float:
+    """The delta at which version 0.1.0 shows epsilon on a card: ten times that of the limit, and at least 1e-6.
+
+    >>> from tallystick.ledger.filters import Filter
+    >>> earlier_delta(Amount(Filter("zcdp"), 10**11, 10**12))
+    1e-05
+    """
+    if limit.filter.kind == "approx":
+        return float(limit.delta)
+    above = max(USUAL_DELTA, float(10 * limit.delta))
+    return above if above < 1.0 else float(1 + limit.delta) / 2
 
 
 @dataclass
@@ -125,12 +140,23 @@ def _with_drawn_values(fresh: Mapping[str, Any], release: Release) -> dict[str, 
         for place, value in enumerate(chart["value"]):
             if value is None:
                 chart["value"][place] = values[place]
-                chart["shown"][place] = shown_value(values[place])
+            chart["shown"][place] = _shown_earlier(chart["value"][place])
     shares = {each.what: each.share for each in release.removed(confidence=NO_CONFIDENCE)}
     for line in filled["left_out"]:
         if line.get("share", 0) is None:
             line["share"] = shares[line["what"]]
     return filled
+
+
+def _shown_earlier(value: Any) -> str:
+    """A released value as the chart of version 0.1 labels it: whole, or with at least five digits."""
+    if value is None:
+        return ""
+    if not isinstance(value, float):
+        return f"{value:,}"
+    if 10_000 <= abs(value) < 1e15:
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if 1000 <= abs(value) < 10_000 else f"{value:.5g}"
 
 
 def _is_interval_end(stated: Any) -> bool:
@@ -139,13 +165,14 @@ def _is_interval_end(stated: Any) -> bool:
 
 
 def _is_reworded(path: Path, fresh: Any, stated: Any) -> bool:
-    """True if two texts differ in their words alone: the numbers in them are the same, in the same order."""
+    """True if two texts differ in their words alone: the same numbers in the same order, maybe rounded otherwise."""
     if any(path[: len(name)] == name for name in EXACT):
         return False
     one, two = _text(fresh), _text(stated)
     if one is None or two is None or bool(one) != bool(two):
         return False
-    return same(_numbers(one), _numbers(two))
+    numbers, others = _numbers(one), _numbers(two)
+    return len(numbers) == len(others) and all(map(_are_roundings, numbers, others))
 
 
 def _text(value: Any) -> str | None:
@@ -160,6 +187,16 @@ def _numbers(text: str) -> list[float]:
     return [float(found.replace(",", "")) for found in _NUMBER.findall(text)]
 
 
+def _are_roundings(one: float, other: float) -> bool:
+    """True if two numbers may be roundings of one to three digits or more; whole numbers must be equal.
+
+    Sentences repeat numbers that are facts of their own on the card, and those are compared exactly.
+    """
+    if one == int(one) and other == int(other):
+        return one == other
+    return math.isclose(one, other, rel_tol=_THREE_DIGITS)
+
+
 def same(fresh: Any, stated: Any) -> bool:
     """Equal, up to what two machines' arithmetic may differ by: relative, because a delta may be tiny."""
     if isinstance(fresh, dict) and isinstance(stated, dict):
@@ -171,14 +208,35 @@ def same(fresh: Any, stated: Any) -> bool:
     return bool(fresh == stated)
 
 
+def lines_of(table: str) -> list[str]:
+    r"""Lines of a CSV text. LF and CRLF end a line, and no other character does.
+
+    >>> lines_of("n,low\r\n7,6\n") == lines_of("n,low\n7,6")
+    True
+    >>> lines_of("n,low\u20287,6")
+    ['n,low\u20287,6']
+    """
+    return table.replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
+def _cells(table: str) -> list[list[str]]:
+    """Cells of a CSV text; none if it cannot be read or holds a CR without LF, at which readers differ."""
+    lines = lines_of(table)
+    if any("\r" in line for line in lines):
+        return []
+    try:
+        return list(csv.reader(lines))
+    except csv.Error:
+        return []
+
+
 def compare_table(release: Release, table: str) -> Compared:
     """Compare a CSV table of another version with the stored answer: groups and values, not the intervals."""
     found = Compared()
     drawn = {**release.data, **release.drawn()}
-    fresh, filled, stated = (
-        list(csv.reader(io.StringIO(text, newline="")))
-        for text in (release.to_csv(), csv_text(release.columns, zip(*drawn.values(), strict=True)), table)
-    )
+    fresh = _cells(release.to_csv())
+    filled = _cells(csv_text(release.columns, zip(*drawn.values(), strict=True)))
+    stated = _cells(table)
     if [len(row) for row in fresh] != [len(row) for row in stated] or fresh[0] != stated[0]:
         found.wrong.add("table")
         return found

@@ -209,15 +209,18 @@ def _lines(points: Iterable[Point]) -> Mechanism:
 
 def from_tradeoff(alpha: Sequence[Ball], beta: Sequence[Ball]) -> Mechanism:
     """sup of 1 - beta - e^x alpha over the curve, which is attained at a knot."""
-    _only(alpha[0] == 0 and alpha[-1] == 1 and all(x < y for x, y in pairwise(alpha)), "a curve from 0 to 1")
-    _only(all(x + y <= 1 + 2**-50 for x, y in zip(alpha, beta, strict=True)), "a curve below that of guessing")
+    _only(alpha[0] == 0 and alpha[-1] == 1 and all(x < y for x, y in pairwise(alpha)), "a curve not from 0 to 1")
+    _only(all(x + y <= 1 + 2**-50 for x, y in zip(alpha, beta, strict=True)), "a curve above that of guessing")
     return _lines((1 - y, x) for x, y in zip(alpha, beta, strict=True))
 
 
 def from_profile(epsilon: Sequence[Ball], delta: Sequence[Ball]) -> Mechanism:
     """Chords from (0, 1) through the knots (e^epsilon, delta); one not surely below its neighbours' chord goes."""
-    _only(all(x < y for x, y in pairwise(epsilon)) and all(height <= 1 for height in delta), "increasing epsilons")
-    _only(all(later <= earlier for earlier, later in pairwise(delta)), "deltas that do not increase with epsilon")
+    _only(
+        all(x < y for x, y in pairwise(epsilon)) and all(height <= 1 for height in delta),
+        "epsilons that do not increase, or a delta above 1",
+    )
+    _only(all(later <= earlier for earlier, later in pairwise(delta)), "deltas that increase with epsilon")
     kept: list[Point] = [(arb(0), arb(1))]
     for a, h in zip([e.exp() for e in epsilon], delta, strict=True):
         while len(kept) > 1 and not _fall(kept[-2], kept[-1]) > _fall(kept[-1], (a, h)):

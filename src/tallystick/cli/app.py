@@ -12,47 +12,60 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from tallystick import __version__, place
 from tallystick.cli import failure
 from tallystick.cli.once import once_each
+from tallystick.cli.streams import silence_stdout, standard_streams, to_stdout
 from tallystick.cli.wording import Command, running
 from tallystick.errors import TallystickError
 from tallystick.printing import visible
 
-_COMMANDS = (
-    ("epsilon", "read.epsilon", "The smallest certified epsilon at a delta."),
-    ("delta", "read.delta", "The smallest certified delta at an epsilon."),
-    ("compare", "compare.compare", "One composition under every accounting method."),
-    ("import", "import_.import_", "Re-price a record of dp-accounting or Opacus."),
-    ("explain", "explain.explain", "What a loss means to one person, in words."),
-    ("calibrate", "calibrate.calibrate", "The noise, or the number of steps, that meets a goal."),
-    ("release", "release.release", "One private number, or a column's count, mean or quantile."),
-    ("respond", "respond.respond", "Randomize answers locally, or estimate from reports."),
-    ("plot", "plot.plot", "Draw a loss into an SVG or PNG file."),
-    ("explore", "explore.explore", "A page to play with: sliders for epsilon, rho, mu, DP-SGD."),
-    ("theorem", "theorem.theorem", "A statement of the lecture notes, with a live number."),
-    ("doctor", "doctor.doctor", "Versions, optional parts, self-check."),
-    ("query", "query.query", "Ask a data set once: plan, pay, answer."),
-    ("sql", "sql.sql", "Ask data sets in SQL: plan, pay, answer."),
-    ("budget", "budget.budget", "Limit, used, burn-down, and what still fits."),
-    ("demo", "demo.demo", "Publish a table privately in seconds, offline."),
-    ("train", "train.app", "A private training run before it runs."),
-    ("dataset", "dataset.app", "Register tables under a population."),
-    ("publish", "publish.app", "Price a table, then release it."),
-    ("fit", "fit.app", "Fit a model of a data set."),
-    ("card", "card.app", "Read and check privacy cards."),
-    ("certificate", "certificate.app", "Write and check certificates."),
-    ("audit", "audit.app", "Try to falsify a privacy claim."),
-    ("ledger", "ledger.app", "Make, show, verify, accept, export and import the record."),
-    ("account", "account.app", "Open, show, raise and close budgets."),
-    ("charge", "charge.app", "What was charged, when and why."),
-)
-"""In the order of the help: name, place in ``cli/commands``, and the line of the help about it."""
+_COMMANDS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
+    "Publish": (
+        ("dataset", "dataset.app", "Register a table and the people it protects"),
+        ("publish", "publish.app", "Plan a table, then publish it"),
+        ("sql", "sql.sql", "Query registered datasets in SQL"),
+        ("query", "query.query", "Query one dataset without SQL"),
+        ("fit", "fit.app", "Fit a linear or logistic model"),
+        ("card", "card.app", "Show and verify privacy cards"),
+    ),
+    "Budget": (
+        ("budget", "budget.budget", "Show what is used and what still fits"),
+        ("account", "account.app", "Open, raise or close a budget"),
+        ("charge", "charge.app", "List charges, or record one made elsewhere"),
+        ("ledger", "ledger.app", "Create, verify, export the record"),
+    ),
+    "Account for privacy": (
+        ("epsilon", "read.epsilon", "Compute epsilon at a delta"),
+        ("delta", "read.delta", "Compute delta at an epsilon"),
+        ("explain", "explain.explain", "Say what a privacy loss means for a person"),
+        ("compare", "compare.compare", "Compare accounting methods"),
+        ("calibrate", "calibrate.calibrate", "Find the noise that meets a goal"),
+        ("train", "train.app", "Plan a private training run"),
+        ("plot", "plot.plot", "Draw a privacy loss or a published table"),
+    ),
+    "Check": (
+        ("audit", "audit.app", "Test a privacy claim"),
+        ("certificate", "certificate.app", "Write or check a proof of an epsilon"),
+        ("import", "import_.import_", "Check a record of dp-accounting or Opacus"),
+    ),
+    "Learn": (
+        ("demo", "demo.demo", "Run a story: publish, train, attack"),
+        ("explore", "explore.explore", "Write an interactive page about epsilon"),
+        ("theorem", "theorem.theorem", "Look up a theorem of the lecture notes"),
+    ),
+    "Other": (
+        ("release", "release.release", "Add noise to one number (not recorded)"),
+        ("respond", "respond.respond", "Randomize survey answers"),
+        ("doctor", "doctor.doctor", "Check the installation"),
+    ),
+}
+"""The groups of the help. Each line: name, place in ``cli/commands``, and what the command does."""
 
 
-_PLACES = {name: (where, about) for name, where, about in _COMMANDS}
+_PLACES = {name: (where, about) for group in _COMMANDS.values() for name, where, about in group}
 
 
 @cache
@@ -89,16 +102,14 @@ class LazyGroup(TyperGroup):
         super().__init__(**settings | {"commands": Commands()})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command, or None if there is none of this name."""
+        """Return a command; None if the name is unknown."""
         return _imported(cmd_name) if cmd_name in _PLACES else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the lines of all commands into the help."""
-        listed: dict[str, Any] = {}
-        for name, (where, about) in _PLACES.items():
-            is_group = where.endswith(".app")  # the line of a group is cut on a narrow terminal, the others are not
-            listed[name] = TyperCommand(name, help=about, short_help=None if is_group else about)
-        TyperGroup(commands=listed).format_commands(ctx, formatter)
+        """Write the lines of all commands into the help, in groups; nothing is cut off."""
+        for title, group in _COMMANDS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, about) for name, _, about in group], col_spacing=4)
 
 
 app = typer.Typer(
@@ -122,7 +133,7 @@ def root(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
-    """What a release costs in privacy, what that means, and what would fit."""
+    """Publish statistics with differential privacy and a budget that is recorded. First time? tallystick demo"""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -135,6 +146,11 @@ def _parser() -> Any:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; every way out of it is an exit code of ``errors.py`` or ``failure.py``."""
+    with standard_streams():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in given
     words = [*given, os.environ.get("TALLYSTICK_LEDGER", "")]
@@ -144,28 +160,22 @@ def run(arguments: Sequence[str] | None = None) -> int:
             warnings.showwarning = failure.note
             with running(_parser(), given):
                 code = _parser().main(given, prog_name="tallystick", standalone_mode=False)
-        sys.stdout.flush()
+        with to_stdout():
+            pass  # flushes what commands printed themselves
         if code == failure.INTERRUPTED:  # how the argument parser reports Ctrl-C
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except TallystickError as error:
         return failure.from_error(error, Command.of(_parser(), given)).report(as_json=as_json, words=words)
     except (KeyboardInterrupt, typer.Abort):
-        return failure.Failure("Interrupted", failure.INTERRUPTED, ("stopped at your request.",)).report(
-            as_json=as_json
-        )
+        return failure.from_interrupt().report(as_json=as_json)
     except typer.Exit as leave:
         return leave.exit_code
     except BrokenPipeError:
-        _silence_stdout()
+        silence_stdout()
         return 0
     except Exception as error:
         if hasattr(error, "format_message"):  # the argument parser's own exceptions
             return failure.from_usage(error).report(as_json=as_json, words=words)
         print(visible(place.without_secrets(traceback.format_exc(), words), lines=True), file=sys.stderr)
         return failure.from_bug(error).report(as_json=as_json, words=words)
-
-
-def _silence_stdout() -> None:
-    """The reader of our output left (``| head``): there is nobody to complain to, not even at interpreter exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

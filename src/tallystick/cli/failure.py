@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tallystick.cli.output import in_encoding
 from tallystick.cli.wording import Command, Way, in_shell, running_command, ways_in_shell
 from tallystick.errors import (
     BudgetExceeded,
     EpsilonWithoutDelta,
     InvalidInput,
+    NotDelivered,
     Problem,
     TallystickError,
 )
@@ -36,11 +38,16 @@ _LABELS = {
     7: "Not authorised",
     8: "Key conflict",
     9: "Unavailable",
+    10: "Charged, not delivered",
     130: "Interrupted",
 }
 """The first word of a failure, by its exit code; the code itself is for scripts."""
 WIDTH = 100
 """Columns up to which the effect of a way stands beside what to type."""
+
+
+_COMMON: Mapping[str, Any] = {"code": "failed", "argument": None, "value": None, "remedies": []}
+"""Fields that every error object has, with the values of a failure that says nothing about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +68,15 @@ class Failure:
 
         Secrets in ``words``, the words of the command line, are left out of what is printed.
         """
-        text = [visible(without_secrets(line, words)) for line in self.text()]
-        print("\n".join(text), file=sys.stderr)
+        text = "\n".join(visible(without_secrets(line, words)) for line in self.text())
+        print(in_encoding(text, sys.stderr.encoding), file=sys.stderr)
         if as_json:
             from tallystick.cli.output import print_json
 
             details = {name: _hidden(value, words) for name, value in self.details.items()}
             message = without_secrets(" ".join(self.lines), words)
-            error = {"kind": self.kind, "exit_code": self.exit_code, "message": message, **details}
+            head = {"kind": self.kind, "exit_code": self.exit_code, "message": message}
+            error = {**_COMMON, **head, **details}
             print_json("tallystick/error", {"error": error})
         return self.exit_code
 
@@ -130,19 +138,22 @@ def from_error(error: TallystickError, command: Command = NO_COMMAND) -> Failure
     """A failure that tallystick raised on purpose, with its remedies in the words of the shell."""
     kind, code = type(error).__name__, error.exit_code
     ways = tuple(ways_in_shell(error, command))
-    data: dict[str, Any] = {"code": error.code, "remedies": [remedy.to_data() for remedy in error.remedies]}
+    common = error.to_data()
+    data: dict[str, Any] = {name: common[name] for name in ("code", "argument", "value", "remedies")}
     if isinstance(error, EpsilonWithoutDelta):
         costs = {"pure": error.pure, "with_delta": error.with_delta, "delta": error.delta}
         lines = tuple(_sentence(line) for line in _lines(error))
         return Failure(kind, code, (*lines, NOTHING_CHARGED), {**_texts(costs), **data}, ways=ways, are_choices=True)
     if isinstance(error, InvalidInput):
-        details = {"argument": error.argument, "value": _short(error.value), "allowed": error.allowed}
+        details = {"allowed": error.allowed}
         return Failure(kind, code, (_invalid(error, command),), {**details, **data}, ways=ways)
     if isinstance(error, BudgetExceeded):
         amounts = _texts({"needed": error.asked, "left": error.left, "limit": error.limit})
         offers = [str(way) for way in ways]
         facts: dict[str, Any] = {**amounts, "fits": offers, **data}
         return Failure(kind, code, _denial(error), facts, _shown(error), ways, are_choices=True)
+    if isinstance(error, NotDelivered):
+        data |= {"charge": error.charge, "key": error.key, "receipt": error.receipt}
     lines = tuple(_sentence(line) for line in _lines(error) or (kind,))
     return Failure(kind, code, lines, data, ways=ways)
 
@@ -195,7 +206,7 @@ def note(message: Warning | str, *_: object, **__: object) -> None:
     if isinstance(message, Problem):
         command = running_command()
         text = message.text(lambda remedy: in_shell(remedy, command))
-    print(f"note: {visible(text)}", file=sys.stderr)
+    print(in_encoding(f"note: {visible(text)}", sys.stderr.encoding), file=sys.stderr)
 
 
 _PARSED = (
@@ -224,20 +235,22 @@ def from_usage(error: Exception) -> Failure:
     message = str(getattr(error, "format_message", lambda: error)())
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", None) or "tallystick"
-    details = {"code": "usage", "remedies": []}
     if "\n" in message:  # a command without its subcommand: the parser shows all its help
-        return Failure("UsageError", USAGE, ("a command is missing.", *message.splitlines()), details)
-    return Failure("UsageError", USAGE, (f"{_parsed(message, command)} See {command} --help.",), details)
+        return Failure("UsageError", USAGE, ("a command is missing.", *message.splitlines()), {"code": "usage"})
+    parts, sentence = _parsed(message, command)
+    value = next((parts[name] for name in ("value", "option", "command", "extra") if name in parts), None)
+    details = {"code": "usage", "argument": parts.get("name"), "value": value}
+    return Failure("UsageError", USAGE, (f"{sentence} See {command} --help.",), details)
 
 
-def _parsed(message: str, command: str) -> str:
-    """Return the parser's message as a sentence with the value, and one with what is allowed."""
+def _parsed(message: str, command: str) -> tuple[dict[str, str], str]:
+    """Return the parts of the parser's message, and sentences with the value and what is allowed."""
     for pattern, allowed in _PARSED:
         parsed = re.fullmatch(pattern, message)
         if parsed is not None:
             parts = {name: text for name, text in parsed.groupdict().items() if text}
-            return _told(parts, allowed, command)
-    return _sentence(message)
+            return parts, _told(parts, allowed, command)
+    return {}, _sentence(message)
 
 
 def _told(parts: dict[str, str], allowed: str, command: str) -> str:
@@ -257,11 +270,16 @@ def _told(parts: dict[str, str], allowed: str, command: str) -> str:
     return f"{parts['name']} is {_short(parts['value'])}. Give {give}."
 
 
+def from_interrupt() -> Failure:
+    """A command that its caller stopped."""
+    return Failure("Interrupted", INTERRUPTED, ("stopped at your request.",), {"code": "interrupted"})
+
+
 def from_bug(error: BaseException) -> Failure:
     """Anything else is our mistake, and says so."""
     what = f"{type(error).__name__}: {error}"
     lines = ("this is a mistake in tallystick, not in your command.", what)
-    return Failure("Bug", BUG, lines, {"code": "bug", "remedies": []})
+    return Failure("Bug", BUG, lines, {"code": "bug"})
 
 
 def _short(value: object) -> str:

@@ -1,37 +1,77 @@
-"""How the shell runs a request, and how it says what the request costs and what it came to."""
+"""How the shell runs a request, and how it prints its cost and its outcome."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tallystick.cli.streams import to_stdout
 from tallystick.cli.wording import in_shell, offers_in_shell, running_command
-from tallystick.errors import BudgetExceeded, ChargedAgain, Remedy, TallystickError
-from tallystick.printing import cell, escaped, percent_up, plain_up, visible
+from tallystick.digits import percent_up, up
+from tallystick.errors import BudgetExceeded, ChargedAgain, NotDelivered, Remedy, TallystickError
+from tallystick.printing import visible
+from tallystick.publish.outcome import not_delivered
 from tallystick.publish.request import answer, rehearse
+from tallystick.tables.layout import Column, layout
+from tallystick.tables.layout import lines as lines_of
+from tallystick.tables.reporting.plan import labelled
+from tallystick.tables.reporting.words import asked_before, charged
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from tallystick.cli.output import Screen
     from tallystick.ledger.book import Ledger
     from tallystick.publish.export import Files
-    from tallystick.publish.outcome import Outcome
+    from tallystick.publish.outcome import Answer, Outcome
     from tallystick.publish.request import Request
 
 Done = TypeVar("Done")
 Facts = Mapping[str, Any]
+MANY, FIRST = 30, 20
+"""Groups that are printed: all of them up to ``MANY``, else the first ``FIRST``."""
 
 
-def perform(
-    request: Request, book: Ledger, files: Files, tell: Callable[[str], None], *, dry_run: bool
-) -> dict[str, Any]:
-    """Run a request and write its files, or with ``dry_run`` say what it would do; return it for --json."""
+@dataclass(frozen=True, slots=True)
+class Performed:
+    """A request that was run, whose files are not written yet."""
+
+    facts: dict[str, Any]
+    """The outcome as --json shows it, with the names of the files."""
+    answer: Answer | None = None
+    """None after a dry run."""
+    files: Files | None = None
+
+    def recorded(self, argument: str) -> NotDelivered | None:
+        """The error to raise if the answer cannot be written; None if nothing was paid for."""
+        return None if self.answer is None else not_delivered(self.answer.outcome, argument)
+
+    def write(self, screen: Screen | None = None) -> dict[str, str]:
+        """Write the files and return their paths; a table whose file fails is shown on the screen."""
+        if self.answer is None or self.files is None:
+            return {}
+        try:
+            return self.files.write(self.answer)
+        except NotDelivered as problem:
+            if screen is not None and problem.argument == "out" and self._is_partly_shown(screen):
+                with to_stdout(problem):
+                    screen.result(table_lines({**self.facts, "out": None}))
+            raise
+
+    def _is_partly_shown(self, screen: Screen) -> bool:
+        """True if a table was not printed, or not all of its groups; a model always is."""
+        if self.answer is None or self.answer.outcome.model is not None or "rows" not in self.facts:
+            return False
+        return screen.quiet or len(self.facts["rows"]) > MANY
+
+
+def perform(request: Request, book: Ledger, files: Files, tell: Callable[[str], None], *, dry_run: bool) -> Performed:
+    """Run a request, or with ``dry_run`` say what it would do. Its files are written by ``deliver``."""
     if dry_run:
-        return facts_of(interruptible(lambda: rehearse(request, book)))
+        return Performed(facts_of(interruptible(lambda: rehearse(request, book))))
     made = interruptible(lambda: answer(request, book, progress=tell))
-    return {**facts_of(made.outcome), **files.write(made)}
+    return Performed({**facts_of(made.outcome), **files.paths(made.outcome)}, made, files)
 
 
 def facts_of(outcome: Outcome) -> dict[str, Any]:
@@ -46,7 +86,7 @@ def facts_of(outcome: Outcome) -> dict[str, Any]:
         facts |= {"columns": table.columns, "groups": table.groups, "counts": table.counts, "rows": table.rows}
     if outcome.model is not None:
         facts["model"] = outcome.model
-    return {**facts, "notes": outcome.notes, **outcome.facts}
+    return {**facts, "notes": outcome.notes, "details": outcome.details, **outcome.facts}
 
 
 def interruptible(work: Callable[[], Done]) -> Done:
@@ -61,155 +101,140 @@ def interruptible(work: Callable[[], Done]) -> Done:
 
 
 def plan_lines(offer: Facts) -> list[str]:
-    """An offer for people: price and error first, how it is made after that. No data was opened."""
-    warnings = offer["warnings"]
-    lines = [
-        f"price    {offer['price']}{beside(offer)}   (left {offer['left']}, population {offer['population']})",
-        *(f"error    {name} {words} in 95 of 100 cases" for name, words in offer["error_words"].items()),
-        *(f"warning  {warning}" for warning in warnings),
-        "no data was opened",
-    ]
-    if offer["paid_before"]:
-        lines.insert(1, f"before   {_told_before(offer['paid_before'])}")
+    """Return an offer for people: what is asked, cost, error, limits and bounds. No data was read."""
+    lines = [f"Plan: {offer['title']}", "", *labelled("Cost", [offer["cost"]])]
+    for problem in (offer["would_fit"], offer["refused"]):
+        lines += _problem_lines(problem) if problem else []
     if offer["again"] is not None:
-        lines.insert(1, f"before   charge {offer['again']} has the answer already: nothing would be charged")
-    if offer["refused"]:
-        lines[1:1] = _problem_lines(offer["refused"], "works")
-    if offer["would_fit"]:
-        lines[1:1] = _problem_lines(offer["would_fit"], "fits")
-    explained = [line for line in offer["explained"].splitlines() if line.removeprefix("  WARNING  ") not in warnings]
-    return [*lines, "", *explained]
+        lines += labelled("", [f"Charge {offer['again']} has the answer already. Nothing would be charged."])
+    if offer["paid_before"]:
+        lines += labelled("", [_warned_before(offer["paid_before"])])
+    return [*lines, *offer["summary"]]
 
 
-def _told_before(data: Facts) -> str:
-    """The warning that a question was paid for, in words of the shell."""
+def _warned_before(data: Facts) -> str:
+    """Return the warning that a question was paid for, in words of the shell."""
     warning = ChargedAgain(data["message"], remedies=map(Remedy.from_data, data["remedies"]))
     return visible(warning.text(lambda remedy: in_shell(remedy, running_command())))
 
 
-def _problem_lines(data: Facts, works: str) -> list[str]:
-    """The lines about a request that would not be answered now."""
+def _problem_lines(data: Facts) -> list[str]:
+    """Return the lines about a request that would not be answered now, and what works instead."""
     problem = TallystickError.from_data(data)
-    first = "does not fit" if isinstance(problem, BudgetExceeded) else problem.message
-    offers = [f"{works}: {offer}" for offer in offers_in_shell(problem, running_command())]
-    return [f"         {line}" for line in (first, *offers)]
-
-
-def beside(facts: Facts) -> str:
-    """The price as epsilon, where it is none."""
-    return f" ({facts['price_epsilon']})" if facts.get("price_epsilon") else ""
+    is_denied = isinstance(problem, BudgetExceeded)
+    first = "This does not fit what is left." if is_denied else problem.message
+    offers = [f"works: {offer}" for offer in offers_in_shell(problem, running_command())]
+    return [line for text in (first, *offers) for line in labelled("", [text])]
 
 
 def suggestion_lines(facts: Sequence[Facts]) -> list[str]:
-    """Three plans as a small table."""
-    names = list(facts[0]["error"])
-    widths = (13, 28, 18, *(max(12, len(name) + 2) for name in names))
-    lines = [_row(("", "price", "of what is left", *names), widths)]
-    for word, each in zip(("cheaper", "as asked", "more exact"), facts, strict=True):
-        share = _share_of_left(each) if each["fits"] else "does not fit"
-        errors = (f"+-{plain_up(each['error'][name])}" for name in names)
-        lines.append(_row((word, each["price"], share, *errors), widths).rstrip())
-    sized = ", ".join(facts[0]["error_by_size"])
-    assumed = f", of {sized} for a group of {facts[0]['group_size']:,} rows (--group-size)" if sized else ""
-    return [*lines, f"errors hold in 95 of 100 cases{assumed}; no data was opened"]
+    """Return three plans as a small table."""
+    shares = [_share_of_left(each) if each["fits"] else "does not fit" for each in facts]
+    columns = [
+        Column("", ("cheaper", "as asked", "more exact"), is_text=True),
+        Column("cost", tuple(each["price"] for each in facts), is_text=True),
+        Column("of what is left", tuple(shares)),
+    ]
+    for name in facts[0]["error"]:
+        columns.append(Column(f"{visible(name)} ±", tuple(up(each["error"][name]) for each in facts)))
+    return lines_of(columns)
 
 
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Return cells beside each other."""
-    return "".join(f"{text:<{width}}" for text, width in zip(cells, widths, strict=True))
+def suggestion_notes(facts: Sequence[Facts]) -> list[str]:
+    """Return what the errors of three plans are about."""
+    sized = ", ".join(map(visible, facts[0]["error_by_size"]))
+    size = f"{facts[0]['group_size']:,}"
+    assumed = f"{sized}: in a group of {size} rows; choose other sizes with --group-size. " if sized else ""
+    return ["", f"{assumed}Errors hold 95 times in 100."]
 
 
 def _share_of_left(offer: Facts) -> str:
-    """Return which share of what is left the price is."""
+    """Return the share of what is left that the price is."""
     left = offer["left_amount"]["a0"]
     return percent_up(Fraction(offer["price_amount"]["a0"], left)) if left > 0 else "-"
 
 
-def say_release(console: Console, facts: Facts, *, same: str = "same key, same bytes") -> None:
-    """A release for people: the table is shown where it went into no file."""
+def say_release(facts: Facts, screen: Screen, *, details: bool, more: Sequence[str] = ()) -> None:
+    """Print a released table, its notes, the cost and the files; under a known key only that it is known.
 
-    def say_table() -> None:
-        if "out" not in facts:
-            console.print(table(facts["columns"], facts["rows"], facts["groups"], facts["counts"]))
-        for line in facts["notes"]:
-            console.print(line, soft_wrap=True, markup=False)
-
-    say_done(console, facts, say_table, same=same)
-
-
-def say_done(console: Console, facts: Facts, say_result: Callable[[], None], *, same: str) -> None:
-    """What a job did, for people: its result, then what was paid, then plain paths.
-
-    ``same`` is what is the same as before, and why, where the record had the answer.
+    ``more`` are lines that only details have.
     """
-    if facts["dry_run"] and facts.get("again"):
-        console.print(f"{same}: charge {facts['charge']} has the answer already; nothing would be charged")
-        return
+    known = f"Already published as {facts['key']} (charge {facts.get('charge')})."
     if facts["dry_run"]:
-        plan = facts["plan"]
-        console.print(
-            f"would charge {plan['price']}{beside(plan)} to {plan['population']} (left {plan['left']})", markup=False
-        )
-        for line in plan["notes"]:
-            console.print(line, soft_wrap=True, markup=False)
-        console.print("nothing was charged and no data was read")
+        say_dry_run(facts, screen, known)
         return
-    say_result()
-    if facts["again"]:
-        console.print(f"{same}: charge {facts['charge']} answered it and nothing was charged now")
-    else:
-        paid = f"charged {facts['price']} to {facts['population']} (charge {facts['charge']}); left {facts['left']}"
-        paid += f"; this release alone: {facts['price_epsilon']}" if facts["price_epsilon"] else ""
-        console.print(paid, soft_wrap=True, markup=False)
-    for name in ("out", "about", "card"):
-        if name in facts:
-            console.print(facts[name], soft_wrap=True, markup=False)
+    if facts["again"] and not details:
+        say_cost(facts, screen, f"{known} Nothing was charged.", is_first=True)
+        return
+    say_table(facts, screen, details=details, more=more)
+    say_cost(facts, screen, f"{known} Nothing was charged." if facts["again"] else "")
 
 
-def table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[Any]],
-    groups: Sequence[str] = (),
-    counts: Sequence[str] = (),
-    *,
-    most: int = 40,
-) -> Any:
-    """A table of the release with value and interval in one cell; ``groups`` are names, though they may be numbers.
+def say_answer(facts: Facts, screen: Screen, say_result: Callable[[], None]) -> None:
+    """Print a result, also if the record has it, then the cost and the files."""
+    if facts["dry_run"]:
+        say_dry_run(facts, screen, f"Asked before: charge {facts.get('charge')} has the answer.")
+        return
+    if not (screen.quiet and _files(facts)):
+        say_result()
+    say_cost(facts, screen, asked_before(facts["charge"]) if facts["again"] else "")
 
-    Intervals of ``counts`` are cut at 0.
+
+def say_table(facts: Facts, screen: Screen, *, details: bool, more: Sequence[str] = ()) -> None:
+    """Print the table to stdout and its notes to stderr."""
+    if screen.quiet and _files(facts):
+        return
+    screen.result(table_lines(facts))
+    screen.note(["", *(_hinted(note, facts) for note in facts["notes"])])
+    if details:
+        screen.note(["", *facts["details"], *more])
+
+
+def _hinted(note: str, facts: Facts) -> str:
+    """Return a note; one on the effect of limits names the option that prints the numbers."""
+    is_measured = note == facts["effect"] and facts["removed"]
+    return f"{note.removesuffix('.')} (--details)." if is_measured else note
+
+
+def say_dry_run(facts: Facts, screen: Screen, known: str) -> None:
+    """Print what a request would charge; ``known`` is printed if the record has the answer."""
+    if facts.get("again"):
+        screen.result([f"{known} Nothing would be charged."])
+        return
+    plan = facts["plan"]
+    alone = f" ({plan['price_epsilon']})" if plan["price_epsilon"] else ""
+    would = f"Would charge {plan['price']}{alone} to {plan['population']}; {plan['left']} is left."
+    screen.result([would, *plan["notes"], "Nothing was charged and no data was read."])
+
+
+def say_cost(facts: Facts, screen: Screen, known: str = "", *, is_first: bool = False) -> None:
+    """Print what was charged and what is left; ``known`` is printed if nothing was charged.
+
+    ``is_first`` is True if nothing was printed before.
     """
-    from rich.table import Table
-
-    from tallystick.tables.estimates import cut_at_zero
-
-    shown = [name for name in columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in columns)]
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for name in shown:
-        grid.add_column(name, justify="right" if f"{name}_lower" in columns else "left")
-    index = {name: i for i, name in enumerate(columns)}
-    for row in rows[:most]:
-        cells = []
-        for name in shown:
-            own = row[index[name]]
-            value = _cell(str(own) if name in groups and own is not None else own)
-            if f"{name}_lower" in index:
-                ends = row[index[f"{name}_lower"]], row[index[f"{name}_upper"]]
-                if name in counts and None not in (own, *ends):
-                    ends = cut_at_zero(own, *ends)
-                low, high = map(_cell, ends)
-                value = f"{value}  [{low}, {high}]"
-            cells.append(value.replace("[", r"\["))
-        grid.add_row(*cells)
-    if len(rows) > most:
-        grid.add_row(f"... and {len(rows) - most} more")
-    return grid
+    if screen.quiet:
+        return
+    words = charged(facts["price"], facts["price_epsilon"], facts["charge"], facts["left_of_limit"])
+    lines = [known] if known else labelled("Charged", [words])
+    screen.note([*([] if is_first else [""]), *lines])
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return cell(value)
-    if isinstance(value, int):
-        return f"{value:,}"
-    return escaped(str(value))
+def _files(facts: Facts) -> list[str]:
+    return [facts[name] for name in ("out", "about", "card") if name in facts]
+
+
+def table_lines(facts: Facts) -> list[str]:
+    """Return the lines of a released table: all groups, or the first ones if there are many.
+
+    A pipe or a file gets all groups, unless another file has them.
+    """
+    rows, out = facts["rows"], facts.get("out")
+    is_cut = len(rows) > MANY and (out is not None or sys.stdout.isatty())
+    shown = rows[:FIRST] if is_cut else rows
+    columns = list(zip(*shown, strict=True)) or [()] * len(facts["columns"])
+    data = dict(zip(facts["columns"], columns, strict=True))
+    lines = lines_of(layout(data, facts["groups"], facts["counts"]))
+    if is_cut:
+        where = f"in {out}" if out is not None else "(--out FILE writes all)"
+        lines.append(f"... {len(rows) - FIRST:,} more {where}")
+    return lines

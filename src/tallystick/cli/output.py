@@ -1,6 +1,7 @@
 """How a command answers: one JSON object, or the same numbers for a person.
 
-Answers go to stdout; progress and complaints go to stderr. Colour appears only on a terminal and never with NO_COLOR.
+Answers go to stdout. Cost, files, progress and complaints go to stderr. Colour appears only on a terminal and never
+with NO_COLOR.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,10 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick import place as places
+from tallystick.cli.streams import to_stdout
 from tallystick.printing import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from tallystick.cli.outcomes import Performed
 
 VERSION = 1
 
@@ -33,6 +37,8 @@ Place = Annotated[
     typer.Option("--ledger", metavar="PATH|URL", help="The ledger (default $TALLYSTICK_LEDGER, then ./tallystick.db)."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")]
+Details = Annotated[bool, typer.Option("--details", help="Also print how the numbers were made.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result, or the names of files.")]
 Why = Annotated[str, typer.Option("--why", help="The reason; it is kept in the record.")]
 
 
@@ -46,12 +52,54 @@ class Answer:
     say: Callable[[Console], None]
 
 
-def deliver(answer: Answer, *, as_json: bool) -> None:
-    """Print the answer to stdout in the form that was asked for."""
+def deliver(answer: Answer, *, as_json: bool, done: Performed | None = None, screen: Screen | None = None) -> None:
+    """Print the answer to stdout in the form that was asked for, and write the files of a request that was paid.
+
+    People read what was charged before a file can fail. With --json the one object says what became of the files.
+    """
+    recorded = None if done is None else done.recorded("stdout")
     if as_json:
-        print_json(f"tallystick/{answer.command}", {"asked": answer.asked, "found": answer.found})
-    else:
-        answer.say(console())
+        files = {} if done is None else done.write()
+        with to_stdout(recorded):
+            print_json(f"tallystick/{answer.command}", {"asked": answer.asked, "found": {**answer.found, **files}})
+        return
+    try:
+        with to_stdout(recorded):
+            answer.say(console())
+    finally:
+        shown_on = screen or Screen()
+        paths = {} if done is None else done.write(shown_on)
+    with to_stdout(recorded):
+        shown_on.wrote(list(paths.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What a person sees: results on stdout, everything else on stderr."""
+
+    quiet: bool = False
+    """True if only results are printed."""
+
+    def result(self, lines: Iterable[str]) -> None:
+        """Print lines of a result as they are: a table is not wrapped."""
+        out = console()
+        for line in lines:
+            out.print(line, soft_wrap=True, markup=False)
+
+    def wrote(self, paths: Sequence[str]) -> None:
+        """Print the names of the files that were written."""
+        if self.quiet:
+            self.result(paths)
+        elif paths:
+            self.note([f"Wrote    {', '.join(paths)}"])
+
+    def note(self, lines: Iterable[str]) -> None:
+        """Print lines beside a result, wrapped at the width of the terminal."""
+        if self.quiet:
+            return
+        errors = console(stderr=True)
+        for line in lines:
+            errors.print(line, soft_wrap=not errors.is_terminal, markup=False)
 
 
 def print_json(schema: str, body: Mapping[str, Any]) -> None:
@@ -84,10 +132,27 @@ def console(*, stderr: bool = False) -> Console:
         """All text, that of table cells too, becomes output here: what a terminal would obey is shown instead."""
 
         def render_str(self, text: str, **options: Any) -> Any:
-            return super().render_str(visible(text, lines=True), **options)
+            return super().render_str(in_encoding(visible(text, lines=True), stream.encoding), **options)
+
+        def on_broken_pipe(self) -> None:
+            """Leave it to the caller what a reader that left means: the library would end the process."""
+            raise BrokenPipeError
 
     stream = sys.stderr if stderr else sys.stdout
     return Careful(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else 160)
+
+
+def in_encoding(text: str, encoding: str | None) -> str:
+    """Return the text with ``+-`` for ``±`` if the output cannot carry that sign.
+
+    >>> in_encoding("count ±20", "ascii"), in_encoding("count ±20", "utf-8")
+    ('count +-20', 'count ±20')
+    """
+    try:
+        "±".encode(encoding or "utf-8")
+    except UnicodeEncodeError:
+        return text.replace("±", "+-")
+    return text
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tallystick import wording
 from tallystick.errors import Problem, Remedy
 from tallystick.wording import (
     IN_SQL,
@@ -20,6 +19,7 @@ from tallystick.wording import (
     noise_text,
     number_text,
     raised_limits,
+    register,
     set_arguments,
 )
 
@@ -226,6 +226,22 @@ def _private_keys(remedy: Remedy, command: Command) -> Way:
     return Way(words, "smaller delta", "finds the groups in the data, which uses delta")
 
 
+def _written_again(remedy: Remedy, command: Command) -> Way:
+    option = command.options.get(remedy["argument"])
+    another = "" if option is None else f" and another {option}"
+    return Way(
+        f"the same command with --key {shlex.quote(remedy['key'])}{another}", effect="reuses the answer, no charge"
+    )
+
+
+def _imported_older(remedy: Remedy, command: Command) -> Way:
+    file = shlex.quote(str(command.values.get("file", "FILE")))
+    return Way(
+        f'tallystick ledger import {file} --older --why "..."{command.ledger}',
+        effect="for the owner of the ledger, if no newer export exists",
+    )
+
+
 SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {
     "lower_price": _lower_price,
     "keep_measures": _measures,
@@ -267,6 +283,7 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {
         f'tallystick dataset clear {command.dataset(each)} --why "..."{command.ledger}'
     ),
     "reuse_key": lambda each, command: Way(f"--key {shlex.quote(each['key'])}", effect="reuses that answer, no charge"),
+    "write_again": _written_again,
     "verify_ledger": lambda each, command: Way(f"tallystick ledger verify{command.ledger}"),
     "create_ledger": lambda each, command: Way(f"tallystick ledger init {shlex.quote(each['place'])}"),
     "start_again": lambda each, command: Way(
@@ -280,12 +297,15 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {
     "accept_first_use": lambda each, command: Way(
         _accepted(command, '--first-use --why "..."'), effect="for the owner of the ledger, if no head is known"
     ),
+    "accept_older": lambda each, command: Way(
+        _accepted(command, '--older --why "..."'), effect="for the owner of the ledger, if the newest copy is lost"
+    ),
+    "import_older": _imported_older,
     "rewrite": lambda each, command: Way(each["to"]),
     "install": lambda each, command: Way(f"pip install {each['packages']}"),
 }
 """The shell's words for every kind of remedy."""
-INTERFACES: Final[Mapping[str, Mapping[str, Callable[..., Any]]]] = {**wording.INTERFACES, "shell": SHELL}
-"""Every interface with its words for every kind of remedy; a new interface is an entry here."""
+register("shell", SHELL)
 
 
 def way_in_shell(remedy: Remedy, command: Command) -> Way | None:
@@ -299,7 +319,8 @@ def way_in_shell(remedy: Remedy, command: Command) -> Way | None:
     if command.takes_statement and is_in_statement:
         text = IN_SQL[remedy.kind](remedy)
         return None if text is None else Way(text)
-    return SHELL[remedy.kind](remedy, command)
+    words = SHELL.get(remedy.kind)
+    return None if words is None else words(remedy, command)
 
 
 def in_shell(remedy: Remedy, command: Command) -> str | None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from tallystick.printing import down, percent, up, visible
+from tallystick.digits import interval, percent
+from tallystick.printing import visible
 
 Kind = Literal["noise", "population"]
 Holds = Literal["finite-sample", "asymptotic"]
@@ -24,7 +25,7 @@ class Interval:
 
     >>> share = Interval(0.125, 0.25, 0.95, "share of the ill", "population", "finite-sample")
     >>> share
-    <Interval 0.125 to 0.25: share of the ill (95 % population interval: sampling and privacy noise, finite-sample)>
+    <Interval 0.12 to 0.25: share of the ill (95 % population interval: sampling and privacy noise, finite-sample)>
     >>> low, high = share
     >>> low, high
     (0.125, 0.25)
@@ -62,7 +63,7 @@ class Interval:
 
     def __str__(self) -> str:
         over = "privacy noise only" if self.kind == "noise" else "sampling and privacy noise"
-        said = f"{down(self.lower)} to {up(self.upper)}: {visible(self.about)}"
+        said = f"{interval(self.lower, self.upper)}: {visible(self.about)}"
         which = f"{percent(self.confidence)} {self.kind} interval: {over}, {self.holds}"
         return "; ".join([f"{said} ({which})", *map(visible, self.notes)])
 

@@ -25,7 +25,7 @@ class LocalShare:
 
     >>> answer = LocalShare(600, 1000, if_true=0.75, if_false=0.25, about="yes")
     >>> print(answer.population_interval())
-    0.637756 to 0.761063: share of yes (95 % population interval: sampling and privacy noise, finite-sample)
+    0.63 to 0.77: share of yes (95 % population interval: sampling and privacy noise, finite-sample)
     """
 
     ones: int

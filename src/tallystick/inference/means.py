@@ -35,7 +35,7 @@ class Mean:
     >>> from tallystick.inference.noise import NO_VALUE, Noise, Quotient
     >>> stay = Mean(Released(4000, Noise.gaussian(sigma=50)), count=1000, bounds=(0, 20), about="days in hospital")
     >>> print(stay.noise_interval())
-    3.902 to 4.098: mean of days in hospital clamped to [0, 20] (95 % noise interval: privacy noise only, finite-sample)
+    3.90 to 4.10: mean of days in hospital clamped to [0, 20] (95 % noise interval: privacy noise only, finite-sample)
     >>> stay.population_interval().about
     'mean of days in hospital clamped to [0, 20]'
     """

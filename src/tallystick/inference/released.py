@@ -64,7 +64,7 @@ class Released:
     >>> print(ill.noise_interval())
     392 to 432: ill patients (95 % noise interval: privacy noise only, finite-sample)
     >>> print(ill.population_interval())
-    0.0369324 to 0.0457548: share of ill patients (95 % population interval: sampling and privacy noise, finite-sample)
+    0.0369 to 0.0458: share of ill patients (95 % population interval: sampling and privacy noise, finite-sample)
     """
 
     value: float

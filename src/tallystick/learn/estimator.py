@@ -146,7 +146,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         refused. Rows are not compared, which would read them unpaid: other rows under an old key give the old model.
 
         An account in rho or mu refuses an estimator with an epsilon and no delta, because its cost is many times that
-        with a delta. ``pure=True`` says that pure epsilon is meant.
+        with a delta. Give the estimator a delta, as in ``LogisticRegression(..., delta=1e-6)``, or say ``pure=True``:
+        pure epsilon is meant.
 
         In a scikit-learn pipeline, steps that may learn from rows are refused before the charge.
         ``preprocessing="public"`` allows them: you say that no step learned from private rows, and the card prints it.
@@ -200,20 +201,28 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         delta = account.quoted_delta()
 
         def price_at(epsilon: float, at: float) -> Amount:
-            if epsilon == self.epsilon:
+            if epsilon == self._stated_epsilon:
                 return account.price(privacy_at(at))
             return account.price(clone(self).set_params(epsilon=epsilon, delta=at).privacy)
 
-        raise two_costs(account, float(self.epsilon), delta, cost, price_at)
+        stated = float(self._stated_epsilon)
+        raise two_costs(account, stated, delta, cost, price_at, estimator=type(self).__name__)
 
     @property
     def _has_epsilon_alone(self) -> bool:
-        """Whether the fit could have a delta, has none, and no parameter says that it must not."""
+        """True if the fit has no delta, and no parameter says that it must not."""
         named = [getattr(self, name, None) for name in ("method", "solver")]
-        return getattr(self, "delta", 0.0) is None and named == [None, None]
+        return getattr(self, "delta", None) is None and named == [None, None]
+
+    @property
+    def _stated_epsilon(self) -> float:
+        """The epsilon that the caller gave."""
+        return self.epsilon  # type: ignore[no-any-return]
 
     def _privacy_at(self, delta: float) -> PrivacyLoss:
-        """The loss of the same fit at a delta."""
+        """The loss of the same fit at a delta; raises ``InvalidInput`` if the fit exists with pure epsilon alone."""
+        if not hasattr(self, "delta"):
+            raise InvalidInput("delta", delta, "nothing: this fit has pure epsilon alone")
         return clone(self).set_params(delta=delta).privacy  # type: ignore[no-any-return]
 
     def _offering(self, account: Account, delta: float | None) -> AbstractContextManager[None]:

@@ -433,6 +433,7 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
         """Accuracy: plain on public data (``public=True``), else a release that is paid for.
 
         ``score(X, y, account=..., why=..., epsilon=...)`` charges ``epsilon`` and answers a noisy share.
+        With ``delta=`` the noise is Gaussian. An account in rho or mu needs ``delta=`` or ``pure=True``.
         """
         self._like_fitted(X)
         return accuracy(self, X, y, public=public, options=options)

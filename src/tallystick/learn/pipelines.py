@@ -5,7 +5,8 @@ principal component analysis that was fitted on private rows is a release withou
 pipelines that call it and refuses such steps before the charge.
 
     allowed by exact class     a subclass may compute something else
-    FunctionTransformer        the caller answers for a function that reads one row at a time; the card says so
+    FunctionTransformer        tried on made-up rows, together and one at a time; the caller answers for it, and the
+                               card says so
     preprocessing="public"     the caller answers for all steps; the card says so
 
 A step that raises or warns because of one row tells about that row without a charge. Such settings are refused,
@@ -18,7 +19,9 @@ Preprocessing that happens before the pipeline is called cannot be seen here.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from inspect import signature
 from types import FrameType
 from typing import Any
@@ -26,6 +29,8 @@ from typing import Any
 import numpy as np
 
 from tallystick.errors import InvalidInput, Refused, Remedy, Unavailable
+from tallystick.learn import made_up_rows
+from tallystick.learn.function_identity import function_identity
 
 try:
     from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
@@ -38,6 +43,7 @@ try:
         OrdinalEncoder,
         PolynomialFeatures,
     )
+    from sklearn.utils import _safe_indexing as columns_of
 except ImportError:
     remedies = [Remedy("install", packages="'.[learn]'")]
     raise Unavailable("estimators need scikit-learn", remedies=remedies) from None
@@ -52,14 +58,18 @@ UNKNOWN = ("ignore", "infrequent_if_exist", "use_encoded_value")
 PLACEHOLDERS = ("passthrough", "drop", None)
 FITS = ("fit", "fit_transform", "fit_predict")
 MIXES = "mixes rows: its function gives a row another result among other rows"
+UNTRIED = (
+    "cannot be tried: its function raises on made-up rows of these types (numbers with missing, infinite and large "
+    "ones; short words, digits or dates as text), so whether it reads one row at a time is not known"
+)
 RAISES = (
     "raises or warns on a row with a missing, infinite or huge number: put "
     "FunctionTransformer(lambda X: np.nan_to_num(X).clip(-1000, 1000)) in front of it, with public bounds of your own"
 )
 LARGEST = 1e30
 """Numbers up to this size have powers that are finite."""
-MADE_UP = 8
-"""Rows on which a function is tried: together, and one at a time."""
+Tables = dict[str, list[Any]]
+"""Made-up tables by family of text (``made_up_rows.tables``)."""
 
 
 def checked(frame: FrameType | None, said: str | None) -> str:
@@ -70,27 +80,42 @@ def checked(frame: FrameType | None, said: str | None) -> str:
     """
     if said not in (None, PUBLIC):
         raise InvalidInput("preprocessing", said, 'None, or "public" if no step learned from private rows')
-    groups = [_steps(caller) for caller in _callers(frame)]
-    steps = [step for group in groups for step in group]
+    groups = [(_steps(caller), rows) for caller, rows in _callers(frame)]
+    steps = [step for group, _ in groups for step in group]
     names = _named(steps)
     if said == PUBLIC:
         return f"{PUBLIC}: {names}" if names else PUBLIC
-    for group in reversed(groups):  # the outermost pipeline comes first, because its steps do
-        _refuse(group)
+    for group, rows in reversed(groups):  # the outermost pipeline comes first, because its steps do
+        _refuse(group, made_up_rows.tables(rows))
     return names
 
 
-def _refuse(steps: list[Any]) -> None:
+def _refuse(steps: list[Any], tables: Tables) -> None:
     """Raise ``Refused`` for the first step of a pipeline that may learn from rows, or raise because of one."""
     is_finite = False
     for step in steps:
-        if (reason := problem(step, is_finite)) is not None:
+        if (reason := problem(step, is_finite, tables)) is not None:
             raise Refused(
                 f"{type(step).__name__} in front of this fit {reason}. That would be a release without noise. "
                 "Use FunctionTransformer with public numbers, such as lambda X: X / 100. If no step learned from "
                 'private rows, say so: fit(..., preprocessing="public"). The card then prints it as your word'
             )
         is_finite = _is_finite_after(step, is_finite)
+        tables = _after(step, tables)
+
+
+def _after(step: Any, tables: Tables) -> Tables:
+    """Made-up tables behind a fitted step, without the families on which it raises."""
+    if _is_placeholder(step):
+        return tables
+    behind = {}
+    for family, made in tables.items():
+        try:
+            with _quiet():
+                behind[family] = [step.transform(table) for table in made]
+        except Exception:  # other rules say whether a step may raise
+            continue
+    return behind
 
 
 def _named(steps: list[Any]) -> str:
@@ -102,13 +127,13 @@ def _named(steps: list[Any]) -> str:
     return f"{names}; settings {hashlib.sha256(settings.encode()).hexdigest()[:16]}"
 
 
-def _callers(frame: FrameType | None) -> Iterator[Any]:
-    """Pipelines, and similar objects, whose ``fit`` is running; the innermost comes first."""
+def _callers(frame: FrameType | None) -> Iterator[tuple[Any, Any]]:
+    """Pipelines, and similar objects, whose ``fit`` is running, with the rows they got; the innermost comes first."""
     while frame is not None:
         if frame.f_code.co_name in FITS:
             caller = frame.f_locals.get("self")
             if isinstance(caller, (Pipeline, TransformedTargetRegressor)):
-                yield caller
+                yield caller, frame.f_locals.get("X")
         frame = frame.f_back
 
 
@@ -143,14 +168,23 @@ def _parts(step: Any) -> list[Any]:
     return _declared_parts(step)
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out warnings about made-up rows."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _is_placeholder(step: Any) -> bool:
     return step is None or (isinstance(step, str) and step in PLACEHOLDERS)
 
 
-def problem(step: Any, is_finite: bool = False) -> str | None:
+def problem(step: Any, is_finite: bool = False, tables: Tables | None = None) -> str | None:
     """Reason why a step may learn from rows or raise because of one, or None if neither is so.
 
-    ``is_finite`` says that all numbers are finite, and none of them huge, where the step begins.
+    ``is_finite`` says that all numbers are finite, and none of them huge, where the step begins. ``tables`` are
+    made-up rows of the types that the step gets: functions are tried on them.
 
     >>> problem(Normalizer(), is_finite=True) is None, problem(OneHotEncoder()) is None
     (True, False)
@@ -159,23 +193,23 @@ def problem(step: Any, is_finite: bool = False) -> str | None:
     if _is_placeholder(step):
         return None
     if kind is FunctionTransformer:
-        return _problem_of_function(step, is_finite)
+        return _problem_of_function(step, is_finite, tables or {})
     if kind in STATELESS:
         return None if is_finite else RAISES
     if kind in ENCODERS:
         return _problem_of_encoder(step, is_finite)
     if kind is ColumnTransformer:
-        return _problem_of_columns(step) or _problem_of_parts(step, is_finite)
+        return _problem_of_columns(step) or _problem_of_parts(step, is_finite, tables or {})
     if kind in (Pipeline, FeatureUnion):
-        return _problem_of_parts(step, is_finite)
+        return _problem_of_parts(step, is_finite, tables or {})
     return "may learn from the rows that it is fitted on"
 
 
-def _problem_of_function(step: Any, is_finite: bool) -> str | None:
-    if _mixes(step):
-        return MIXES
+def _problem_of_function(step: Any, is_finite: bool, tables: Tables) -> str | None:
     if step.validate and not is_finite:
         return RAISES
+    if (reason := _problem_on(step, tables)) is not None:
+        return reason
     if step.check_inverse and step.func is not None and step.inverse_func is not None:
         return "warns because of some rows: say check_inverse=False"
     return None
@@ -214,13 +248,31 @@ def _is_sparse(step: Any) -> bool:
     return any(_is_sparse(part) for part in _parts(step))
 
 
-def _problem_of_parts(step: Any, is_finite: bool) -> str | None:
-    for part in _parts(step):
-        if (reason := problem(part, is_finite)) is not None:
+def _problem_of_parts(step: Any, is_finite: bool, tables: Tables) -> str | None:
+    for part, seen in _parts_with_tables(step, tables):
+        if (reason := problem(part, is_finite, seen)) is not None:
             return f"has a part, {type(part).__name__}, that {reason}"
         if isinstance(step, Pipeline):
             is_finite = _is_finite_after(part, is_finite)
     return None
+
+
+def _parts_with_tables(step: Any, tables: Tables) -> Iterator[tuple[Any, Tables]]:
+    """Parts of a step, each with the made-up tables that it gets."""
+    if isinstance(step, ColumnTransformer) and hasattr(step, "transformers_"):
+        for _, part, columns in step.transformers_:
+            yield part, {family: _narrowed(made, columns) for family, made in tables.items()}
+        return
+    for part in _parts(step):
+        yield part, tables
+        if isinstance(step, Pipeline):
+            tables = _after(part, tables)
+
+
+def _narrowed(made: list[Any], columns: Any) -> list[Any]:
+    """Columns of made-up tables, taken as scikit-learn takes them."""
+    rows = [np.array(table, dtype=object) if isinstance(table, list) else table for table in made]
+    return [columns_of(table, columns, axis=1) for table in rows]
 
 
 def _is_finite_after(step: Any, is_finite: bool) -> bool:
@@ -246,12 +298,9 @@ def _makes_finite(step: Any) -> bool:
     width = getattr(step, "n_features_in_", None)
     if width is None:
         return False
-    rows = np.zeros((5 * width, width))
-    for place, entry in enumerate((np.nan, np.inf, -np.inf, 1e308, -1e308)):
-        np.fill_diagonal(rows[place * width :], entry)
     try:
-        with np.errstate(all="ignore"):
-            made = np.asarray(step.transform(_framed(rows, step)), dtype=np.float64)
+        with _quiet():
+            made = np.asarray(step.transform(_framed(made_up_rows.extremes(width), step)), dtype=np.float64)
     except Exception:  # it needs other rows than these
         return False
     return bool((np.abs(made) <= LARGEST).all())
@@ -282,43 +331,46 @@ def _plain(value: Any) -> Any:
         return _settings(value)
     if value is None or isinstance(value, (str, bytes, bool, int, float, np.generic, slice)):
         return repr(value)
-    return getattr(value, "__qualname__", getattr(value, "__name__", type(value).__qualname__))
+    return function_identity(value)
 
 
 def _tried(step: Any) -> Any:
-    """Digits of what functions make of made-up rows: another function with the same name is another setting."""
+    """Digits of what functions make of made-up numbers: another function with the same code is another setting."""
     if not isinstance(step, FunctionTransformer):
         return [_tried(part) for part in _parts(step)]
     width = getattr(step, "n_features_in_", None)
     if step.func is None or width is None:
         return ""
-    rows = np.random.default_rng(0).normal(size=(MADE_UP, width))
     try:
-        with np.errstate(all="ignore"):
-            made = np.asarray(step.transform(_framed(np.vstack([rows, 1000 * rows]), step)), dtype=np.float64)
-    except Exception:  # it needs other rows than these
+        with _quiet():
+            made = [step.transform(_framed(table, step)) for table in made_up_rows.numbers(width)]
+        return [[f"{number:.6g}" for number in np.asarray(each, dtype=np.float64).ravel()] for each in made]
+    except Exception:  # it needs other rows than these; its code is a part of the settings
         return ""
-    return ",".join(f"{number:.6g}" for number in made.ravel())
 
 
-def _mixes(step: Any) -> bool:
-    """True if a function gives made-up rows other results together than one at a time.
+def _problem_on(step: Any, tables: Tables) -> str | None:
+    """Reason why a function may mix rows: it does on a made-up table, or it runs on no family of them."""
+    if step.func is None or isinstance(step.func, np.ufunc):
+        return None
+    verdicts = [_mixes(step, made) for made in tables.values()]
+    if True in verdicts:
+        return MIXES
+    return None if False in verdicts else UNTRIED
 
-    A function that cannot be tried on made-up numbers counts as one that does not mix rows: the caller answers for it.
-    """
-    width = getattr(step, "n_features_in_", None)
-    if step.func is None or isinstance(step.func, np.ufunc) or width is None:
-        return False
+
+def _mixes(step: Any, made: list[Any]) -> bool | None:
+    """True if a function gives rows of a table other results together than one at a time; None if it raises."""
     try:
-        rows = _framed(np.random.default_rng(0).normal(size=(MADE_UP, width)), step)
-        together = np.asarray(step.transform(rows), dtype=np.float64)
-        alone = [np.asarray(step.transform(rows[i : i + 1]), dtype=np.float64) for i in range(MADE_UP)]
-        one_by_one = np.concatenate(alone)
+        with _quiet():
+            return any(_mixes_rows_of(step, table) for table in made)
     except Exception:  # it needs other rows than these
-        return False
-    if together.shape != one_by_one.shape:
-        return True
-    return not np.allclose(together, one_by_one, rtol=1e-6, atol=1e-9, equal_nan=True)
+        return None
+
+
+def _mixes_rows_of(step: Any, table: Any) -> bool:
+    alone = [step.transform(table[row : row + 1]) for row in range(made_up_rows.COUNT)]
+    return made_up_rows.differ(step.transform(table), alone)
 
 
 def _framed(rows: Any, step: Any) -> Any:

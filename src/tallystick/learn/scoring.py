@@ -11,29 +11,37 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.records import Array, Given, given, labelled, numbers
 from tallystick.ledger.account import check_account
-from tallystick.ledger.pay import LEASE, pay
-from tallystick.mechanisms.noise import add_discrete_laplace, add_laplace
+from tallystick.ledger.epsilon_alone import counts_epsilon, two_costs
+from tallystick.ledger.pay import LEASE, pay, stored_answer
+from tallystick.mechanisms.noise import add_discrete_laplace, add_gaussian, add_laplace
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger.account import Account
+    from tallystick.ledger.filters import Amount
     from tallystick.ledger.pay import Payable
     from tallystick.mechanisms.noise.additive import AdditiveNoise
 
 PRIVATE = (
-    "a score of private data is a release, and nobody pays for it. Works: score(X, y, account=..., why=..., "
-    "epsilon=...), which answers from noisy sums; or score(X, y, public=True) where the rows are public"
+    "a score of private data is a release, and no account pays for it. Works: model.score(X, y, account=..., "
+    "why=..., epsilon=...), which answers from noisy sums; or model.score(X, y, public=True) if the rows are public. "
+    "A pipeline does not pass these arguments on: pipe[-1].score(pipe[:-1].transform(X), y, account=..., why=..., "
+    "epsilon=...)"
 )
 BITS = 20
 """A row's part of a sum is a whole multiple of 2^-20."""
-OPTIONS = ("account", "why", "key", "epsilon", "units")
+OPTIONS = ("account", "why", "key", "epsilon", "delta", "pure", "units")
+Release = Callable[[Given, float, float | None], "Payable"]
+"""A score of rows, at an epsilon and a delta; without a delta it is pure."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
-    """How many rows are classified rightly and how many wrongly: a histogram with Laplace noise."""
+    """How many rows are classified rightly and how many wrongly: a histogram with Laplace or Gaussian noise."""
 
     model: Any
     data: Given
@@ -69,11 +77,12 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
-    """How well a line fits: number, sum and sum of squares of the targets, and squared residuals, with Laplace noise.
+    """How well a line fits: number, sum and sum of squares of the targets, and squared residuals, with noise.
 
     Targets are clamped and measured from the middle of their bounds, in units that make them at most 1; a residual is
-    clamped to 1, half the width of the bounds. So a row moves each of the four sums by at most 1 (a replaced one the
-    sum by 2 and the number by 0), and every row is rounded to a lattice by itself.
+    clamped to 1, half the width of the bounds. So a row moves each of the four sums by at most 1, and every row is
+    rounded to a lattice by itself. That is 4 in the L1 norm and 2 in the L2 norm. A replaced row moves the number by
+    0, the sum by at most 2 and the others by at most 1: 4 and sqrt(6).
     """
 
     model: Any
@@ -125,12 +134,30 @@ def accuracy(model: Any, X: Any, y: Any, *, public: bool, options: dict[str, Any
         data = _public(model, X, y, options)
         return float(np.mean(np.asarray(model.predict(data.rows)) == data.targets))
     rows = check.count("rows_per_unit", model.rows_per_unit, least=1)
+    adjacency = _adjacency(model)
+    is_replaced = adjacency is Adjacency.REPLACE
+    about: Any = {"dimension": 2, "changed": 2, "adjacency": adjacency}
 
-    def release(data: Given, epsilon: float) -> Scored:
-        noise = add_discrete_laplace(epsilon=epsilon, sensitivity=rows, dimension=2, changed=2)
+    def release(data: Given, epsilon: float, delta: float | None) -> Scored:
+        """A unit's rows are added to the two cells; replaced, they also leave them."""
+        if delta is None:
+            noise = add_discrete_laplace(epsilon=epsilon, sensitivity=2 * rows if is_replaced else rows, **about)
+        else:
+            most = _root_above(2) * rows if is_replaced else rows
+            noise = add_gaussian(epsilon=epsilon, delta=delta, sensitivity=most, **about)
         return Scored(model, data, noise, rows)
 
     return _paid(model, release, X, y, options)
+
+
+def _adjacency(model: Any) -> Adjacency:
+    """Neighbouring relation of a model."""
+    return check.adjacency(getattr(model, "adjacency", "add_remove"))
+
+
+def _root_above(square: int) -> float:
+    """Square root, rounded up by far more than a product with a number of rows rounds."""
+    return math.sqrt(square) * (1.0 + 2.0**-40)
 
 
 class PaidGoodness:
@@ -140,7 +167,8 @@ class PaidGoodness:
         """R^2: plain on public data (``public=True``), else a release that is paid for.
 
         ``score(X, y, account=..., why=..., epsilon=...)`` charges ``epsilon`` and answers from noisy sums, of targets
-        clamped to the declared bounds and residuals clamped to half their width.
+        clamped to the declared bounds and residuals clamped to half their width. With ``delta=`` the noise is
+        Gaussian. An account in rho or mu needs ``delta=`` or ``pure=True``.
         """
         self._like_fitted(X)
         if public:
@@ -149,10 +177,15 @@ class PaidGoodness:
             data = _public(self, X, y, options)
             return float(r2_score(data.targets, self.predict(data.rows)))
         rows = check.count("rows_per_unit", self.rows_per_unit, least=1)
-        about: Any = {"dimension": 4, "adjacency": getattr(self, "adjacency", "add_remove")}
+        adjacency = _adjacency(self)
+        about: Any = {"dimension": 4, "adjacency": adjacency}
 
-        def release(given_rows: Given, epsilon: float) -> Fitted:
-            noise = add_laplace(epsilon=epsilon, sensitivity=4 * rows, **about)
+        def release(given_rows: Given, epsilon: float, delta: float | None) -> Fitted:
+            if delta is None:
+                noise = add_laplace(epsilon=epsilon, sensitivity=4 * rows, **about)
+            else:
+                most = _root_above(6 if adjacency is Adjacency.REPLACE else 4) * rows
+                noise = add_gaussian(epsilon=epsilon, delta=delta, sensitivity=most, **about)
             return Fitted(self, given_rows, noise, rows, self._targets())
 
         return _paid(self, release, X, y, options)
@@ -166,7 +199,8 @@ def _public(model: Any, X: Any, y: Any, options: dict[str, Any]) -> Given:
 
 def _labelled(model: Any, X: Any, y: Any, options: dict[str, Any]) -> Given:
     if unknown := sorted(set(options) - set(OPTIONS)):
-        raise InvalidInput("score", unknown[0], "public=True, or account=, why=, epsilon=, key= and units=")
+        allowed = "public=True, or account=, why=, epsilon=, delta=, pure=, key= and units="
+        raise InvalidInput("score", unknown[0], allowed)
     data = given(X, y, options.get("units"))
     if data.targets is None:
         raise InvalidInput("y", None, "one target per row")
@@ -174,7 +208,7 @@ def _labelled(model: Any, X: Any, y: Any, options: dict[str, Any]) -> Given:
     return data
 
 
-def _paid(model: Any, release: Callable[[Given, float], Payable], X: Any, y: Any, options: dict[str, Any]) -> float:
+def _paid(model: Any, release: Release, X: Any, y: Any, options: dict[str, Any]) -> float:
     data = _labelled(model, X, y, options)
     account, why, epsilon = (options.get(name) for name in ("account", "why", "epsilon"))
     if account is None:
@@ -182,7 +216,28 @@ def _paid(model: Any, release: Callable[[Given, float], Payable], X: Any, y: Any
     check_account(account)
     if why is None or epsilon is None:
         raise InvalidInput("why" if why is None else "epsilon", None, "a reason and the price of the score")
-    return float(pay(release(data, epsilon), account, why=why, key=options.get("key"), lease=LEASE).answer)
+    delta, pure = options.get("delta"), bool(options.get("pure", False))
+    if pure and delta:
+        raise InvalidInput("pure", True, "a score without a delta: pure=True says that the delta is 0")
+    asked = release(data, epsilon, delta or None)
+    about: Any = {"why": why, "key": options.get("key"), "delta": delta if account.filter == "approx" else None}
+    paid = stored_answer(asked, account, **about)
+    if paid is None:
+        if not pure and not delta:
+            _require_stated(account, float(epsilon), lambda other, at: release(data, other, at))
+        paid = pay(asked, account, lease=LEASE, **about)
+    return float(paid.answer)
+
+
+def _require_stated(account: Account, epsilon: float, release: Callable[[float, float | None], Payable]) -> None:
+    """Raise ``EpsilonWithoutDelta`` for a new score at an epsilon alone, if the account counts rho or mu."""
+    if counts_epsilon(account):
+        return
+
+    def price_at(other: float, delta: float | None) -> Amount:
+        return account.price(release(other, delta).privacy)
+
+    raise two_costs(account, epsilon, account.quoted_delta(), price_at(epsilon, None), price_at)
 
 
 def _predicted(model: Any, rows: Array) -> np.ndarray[Any, Any]:

@@ -21,6 +21,7 @@ import numpy as np
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.leaves.selected import mean_runs
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.choose import ModelSelection
 from tallystick.learn.erm import of_one_row
@@ -151,7 +152,7 @@ def poisson(*, mean: float) -> Runs:
 
 
 def _mean(mean: Any) -> float:
-    allowed = f"a number above 1, at most {LONGEST_MEAN:g}"
+    allowed = f"a number above 1, at most {typed(LONGEST_MEAN)}"
     number = check.positive("mean", mean, allowed)
     if not 1.0 < number <= LONGEST_MEAN:
         raise InvalidInput("mean", mean, allowed)
@@ -314,6 +315,10 @@ class Tuned(Estimator):
         super()._check(data)
         for model in self._models():
             model._check(data)
+
+    @property
+    def _stated_epsilon(self) -> float:
+        return self.score_epsilon
 
     def _target_kind(self) -> None:
         """Every candidate says it."""

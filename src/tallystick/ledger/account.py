@@ -46,6 +46,13 @@ class Event:
     amount: Amount
 
     @property
+    def loss(self) -> PrivacyLoss | None:
+        """The stored loss of the release; None if there is none that can be read."""
+        from tallystick.ledger.release_epsilon import stored_loss  # start-up: it loads the accountant
+
+        return stored_loss(self.plan)
+
+    @property
     def paid(self) -> bool:
         """Whether it counts against the limit: everything but REFUNDED does."""
         return self.state != "REFUNDED"
@@ -89,19 +96,22 @@ class Account:
     def limit(self) -> Amount:
         """The most that may ever be spent."""
         row = self._row()
-        return Amount(self.currency, row.limit0, row.limit1)
+        return self._amount(row.limit0, row.limit1)
+
+    def _amount(self, a0: int, a1: int, *, rounds_up: bool = True) -> Amount:
+        return Amount(self.currency, a0, a1, rounds_up=rounds_up, adjacency=self.adjacency)
 
     @property
     def used(self) -> Amount:
         """What is spent or reserved, blocks included."""
         row = self._row()
-        return Amount(self.currency, row.used0, row.used1)
+        return self._amount(row.used0, row.used1)
 
     @property
     def remaining(self) -> Amount:
         """Limit less used. Its text is rounded down."""
         row = self._row()
-        return Amount(self.currency, row.limit0 - row.used0, row.limit1 - row.used1, rounds_up=False)
+        return self._amount(row.limit0 - row.used0, row.limit1 - row.used1, rounds_up=False)
 
     @property
     def closed(self) -> bool:
@@ -137,6 +147,15 @@ class Account:
     def in_epsilon(self, amount: Amount) -> str:
         """An amount of this account as epsilon at ``quoted_delta``; empty if it is an epsilon already, or nothing."""
         return amount.as_epsilon_at(self.quoted_delta(float(amount.delta)))
+
+    def release_epsilon(self, price: Amount, loss: PrivacyLoss | None) -> str:
+        """Return the epsilon of one release at ``quoted_delta``; empty if its price is an epsilon.
+
+        It is read from the loss of the release. A charge without a stored loss has that of its price.
+        """
+        from tallystick.ledger.release_epsilon import release_epsilon  # start-up: it loads the accountant
+
+        return release_epsilon(loss, price, self.quoted_delta(float(price.delta)))
 
     def so_far(self, *, delta: float) -> SpendingStatement:
         """A valid (epsilon, delta) statement about what has been spent until now, at the milestone reached."""
@@ -255,6 +274,14 @@ class Account:
             paid = Amount(self.currency, a0, a1)
             events.append(Event(row.id, body["at"], row.state, row.key, body["why"], body["plan"], paid))
         return events
+
+    def limits_since(self, seq: int) -> list[Amount]:
+        """The limit that was in force at this entry of the ledger, and every later one, in order."""
+        with self.ledger.store.read() as transaction:
+            limits = opening.limits_of(transaction, self.id)
+        earlier = [limit for at, limit in limits if at <= seq]
+        later = [limit for at, limit in limits if at > seq]
+        return [Amount(self.currency, *limit) for limit in (*earlier[-1:], *later)]
 
     def raise_limit(self, budget: PrivacyLoss, *, why: str, signer: Signer | None = None) -> Amount:
         """Raise the limit to ``budget`` (a refresh): a new entry with a reason, signed by the user's own key."""

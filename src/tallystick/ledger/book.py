@@ -17,6 +17,7 @@ from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import first_write, journal, opening, places, views
 from tallystick.ledger.account import Account
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, digest
+from tallystick.ledger.copies import CopyLock
 from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position, Terms
 from tallystick.ledger.partition import Partition
@@ -52,6 +53,9 @@ class Ledger:
     A host that knows a ledger at a place reads and writes that ledger there, and no other one. If another ledger or
     none is at the place, opening it and making a new one needs one of the two again. ``inspect`` opens any ledger, so
     that ``verify`` can say what is wrong with it.
+
+    ``older`` is the owner's reason to go on with an older copy, if the newest one is lost. It is recorded together with
+    the newest entry that this host has seen. The charges in between are lost, and must be charged again by hand.
     """
 
     def __init__(
@@ -65,16 +69,17 @@ class Ledger:
         probe: Probe | None = None,
         expect_head: str | None = None,
         first_use: str | None = None,
+        older: str | None = None,
         inspect: bool = False,
     ) -> None:
         self.principal = checked("principal", principal)
-        if expect_head is not None or first_use is not None:
-            first_write.check_arguments(expect_head, first_use)
-        create = create and expect_head is None and not inspect  # a new ledger cannot contain a known head
+        first_write.check_arguments(expect_head, first_use, older)
+        is_there = expect_head is not None or older is not None or inspect
+        create = create and not is_there  # a new ledger cannot contain a known head
         self._clock = clock
         self._config = config
-        self._may_anchor = False
         self._last: tuple[tuple[object, ...], Terms | None] = ((), None)
+        self.lost: first_write.Missing | None = None
         self.store = self._opened_store(place, create, probe, is_accepted=first_use is not None)
         try:
             self._known = places.KnownPlaces(self.store.names(), config).read()
@@ -83,12 +88,14 @@ class Ledger:
             self._places = places.KnownPlaces(self._names, config, inside=self.store.schema)
             self._known = self._places.read()
             self._anchor = AnchorFile(self.id, config)
+            if older is not None:
+                self._use_older(older)
             if not inspect:
                 self._check_opened(is_accepted=expect_head is not None or first_use is not None)
             if expect_head is not None:
                 first_write.accept_head(self.store, self._anchor, expect_head)
                 self._keep_place()
-            self._may_anchor = self.is_seen
+            self.store.on_turn(CopyLock(self.id, config).held)
             self.store.on_commit(self._keep_anchor)
             if first_use is not None:
                 self._use_first(first_use)
@@ -179,8 +186,25 @@ class Ledger:
         self._anchor.require_writable()
         with self.store.write("first use") as transaction:
             first_write.record_first_use(transaction, self.now(), principal=self.principal, why=why)
-            self._may_anchor = True
         self._keep_place()
+
+    def _use_older(self, why: str) -> None:
+        """Record that the owner goes on with this copy, at this place; do nothing if no entry is missing."""
+        missing = self.missing()
+        if missing is None:
+            return
+        self._anchor.require_writable()
+        with self.store.write("older copy") as transaction:
+            newest = first_write.record_older(transaction, self.now(), missing.seen, principal=self.principal, why=why)
+        self._anchor.replace(newest)
+        self._keep_place()
+        self.lost = missing
+
+    def missing(self) -> first_write.Missing | None:
+        """The entries that this host has seen and this copy lacks; None if it has all of them."""
+        anchor = self._anchor.read()  # before the snapshot: another writer may move it on meanwhile
+        with self.store.read() as transaction:
+            return self._missing(anchor, transaction)
 
     @property
     def _is_exchanged(self) -> bool:
@@ -207,9 +231,8 @@ class Ledger:
         self._known = self._places.write(self.id)
 
     def _keep_anchor(self, seq: int, head: str) -> None:
-        """Move the anchor; a ledger that is only read (a reader may have to sync it) gets none."""
-        if self._may_anchor:
-            self._anchor.write(Anchor(seq, head))
+        """Move the anchor to an entry that a writer of this process has made durable."""
+        self._anchor.write(Anchor(seq, head))
 
     def require_entry(self, head: str) -> None:
         """Raise ``LedgerIntegrity`` unless an entry of the chain has this hash; every hash is computed again."""
@@ -223,9 +246,9 @@ class Ledger:
 
     def check_anchor(self) -> None:
         """Refuse a ledger that is older than, or differs from, what this user has seen of it."""
-        anchor = self._anchor.read()  # before the snapshot: another writer may move it on meanwhile
-        with self.store.read() as transaction:
-            self._compare(anchor, transaction)
+        missing = self.missing()
+        if missing is not None:
+            raise first_write.refusal_of_older(self.store.place, missing, str(self._anchor.path))
 
     def _require_anchored(self, transaction: Transaction) -> None:
         """The same before every write: a ledger can be replaced or copied while it is open."""
@@ -236,20 +259,20 @@ class Ledger:
             raise first_write.refusal()
         if not self._places.is_complete(self._known):
             self._keep_place()
-        self._may_anchor = True
         newest = transaction.latest = journal.head(transaction)
         if (anchor.seq, anchor.head) != newest:  # a writer may be about to write its anchor
             self._compare(anchor, transaction)
 
-    def _compare(self, anchor: Anchor | None, transaction: Transaction) -> None:
+    def _missing(self, anchor: Anchor | None, transaction: Transaction) -> first_write.Missing | None:
         row = transaction.row("entry_at", anchor.seq) if anchor else None
-        if anchor and (row is None or row[1] != anchor.head):
-            newest = journal.head(transaction)
-            difference = f"its newest entry is {newest.seq}" if row is None else f"entry {anchor.seq} has another hash"
-            raise LedgerIntegrity(
-                f"{self.store.place} is an old or altered copy: entry {anchor.seq} was seen with hash "
-                f"{anchor.head[:16]}..., but {difference}; restore the newest copy (anchor: {self._anchor.path})"
-            )
+        if anchor is None or (row is not None and row[1] == anchor.head):
+            return None
+        return first_write.Missing(anchor, Anchor(*journal.head(transaction)))
+
+    def _compare(self, anchor: Anchor | None, transaction: Transaction) -> None:
+        missing = self._missing(anchor, transaction)
+        if missing is not None:
+            raise first_write.refusal_of_older(self.store.place, missing, str(self._anchor.path))
 
     def now(self) -> int:
         """Milliseconds since 1970 by this ledger's clock."""
@@ -460,19 +483,21 @@ def import_ledger(
     by: str | None = None,
     expect_head: str | None = None,
     first_use: str | None = None,
+    older: str | None = None,
 ) -> Ledger:
     """Replay an export into a new place and open it there.
 
     A chain that this host has not seen needs ``expect_head`` or ``first_use`` (see ``Ledger``). Without either, the
-    imported ledger can be read, and its first write is refused.
+    imported ledger can be read, and its first write is refused. A chain that lacks entries which this host has seen
+    needs ``older``.
     """
-    first_write.check_arguments(expect_head, first_use)
+    first_write.check_arguments(expect_head, first_use, older)
     store = open_store(place, create=True, probe=None)
     try:
-        import_lines(lines, store, config=config, by=by, expect_head=expect_head)
+        import_lines(lines, store, config=config, by=by, expect_head=expect_head, is_older=older is not None)
     finally:
         store.close()
-    return Ledger(place, create=False, config=config, expect_head=expect_head, first_use=first_use)
+    return Ledger(place, create=False, config=config, expect_head=expect_head, first_use=first_use, older=older)
 
 
 def place_of(given: str | None) -> Place:
@@ -490,10 +515,13 @@ def opened(
     create: bool = False,
     expect_head: str | None = None,
     first_use: str | None = None,
+    older: str | None = None,
     inspect: bool = False,
 ) -> Ledger:
     """The ledger that is meant; it must exist unless ``create``."""
-    return Ledger(place_of(given), create=create, expect_head=expect_head, first_use=first_use, inspect=inspect)
+    return Ledger(
+        place_of(given), create=create, expect_head=expect_head, first_use=first_use, older=older, inspect=inspect
+    )
 
 
 def opened_if_there(given: str | None) -> Ledger | None:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tallystick.accounting.adjacency import ANY_UNIT, Protects
 from tallystick.errors import InvalidInput
-from tallystick.ledger.filters import UNITS_0, Filter, Number, as_written, first_limit, limit_units, second_limit
+from tallystick.ledger.filters import (
+    UNITS_0,
+    UNITS_1,
+    Filter,
+    Number,
+    as_written,
+    first_limit,
+    limit_units,
+    second_limit,
+)
 from tallystick.rounding import read_amount
 
 if TYPE_CHECKING:
@@ -33,6 +42,11 @@ class Budget(NamedTuple):
     limit0: int
     limit1: int
     protects: Protects = ANY_UNIT
+
+    @property
+    def delta(self) -> Fraction:
+        """The delta of the limit, exactly."""
+        return Fraction(self.limit1, UNITS_1)
 
     @classmethod
     def zcdp(cls, rho: Number, delta: Number = 0) -> Budget:

@@ -275,18 +275,21 @@ def config_directory() -> Path:
 
 def own_file(path: Path | str, flags: int) -> int:
     """Open a small file of ours, mode 0600. A link in its place is refused: it could lead to any file of the user."""
-    linked = LedgerIntegrity(f"{path} is a link, or not a plain file. Find out who made it, then remove it")
     try:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise linked from None
+            raise _linked(path) from None
         raise
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         os.close(descriptor)
-        raise linked
+        raise _linked(path)
     return descriptor
+
+
+def _linked(path: Path | str) -> LedgerIntegrity:
+    return LedgerIntegrity(f"{path} is a link, or not a plain file. Find out who made it, then remove it")
 
 
 class AnchorFile:
@@ -361,6 +364,17 @@ class AnchorFile:
                     os.pwrite(descriptor, b"%020d %s\n" % (anchor.seq, anchor.head.encode()), 0)
             finally:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+    def replace(self, anchor: Anchor) -> None:
+        """Set the anchor to a position that may be lower: the owner has accepted that newer entries are lost."""
+        with self._mutex:
+            descriptor = self._open()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            try:
+                os.pwrite(descriptor, b"%020d %s\n" % (anchor.seq, anchor.head.encode()), 0)
+            finally:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            self._seen = anchor
 
     def _open(self) -> int:
         if self._descriptor is None or self._process != os.getpid():

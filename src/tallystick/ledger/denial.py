@@ -361,8 +361,8 @@ def higher_limits(account: Account, price: Amount) -> tuple[Remedy, ...]:
         raised.append((limit[0]["account"], limit[0]["budget"]))
     if not raised:
         return ()
-    (name, budget), *more = raised
-    facts = {"more": [list(each) for each in more]} if more else {}
+    (name, budget), *others = raised
+    facts = {"others": [list(each) for each in others]} if others else {}
     return (Remedy("raise_limit", account=name, budget=budget, **facts),)
 
 

@@ -24,11 +24,18 @@ def counts_epsilon(account: Account) -> bool:
 
 
 def two_costs(
-    account: Account, epsilon: float, delta: float, pure: Amount, price_at: Callable[[float, float], Amount]
+    account: Account,
+    epsilon: float,
+    delta: float,
+    pure: Amount,
+    price_at: Callable[[float, float], Amount],
+    *,
+    estimator: str | None = None,
 ) -> EpsilonWithoutDelta:
     """The refusal with the cost of pure epsilon, and of epsilon at ``delta`` where that can be priced.
 
     ``price_at`` is the price of an epsilon at a delta. If neither cost fits, another epsilon at the delta is offered.
+    ``estimator`` names the class whose constructor takes the delta, if the refused call does not.
     """
     try:
         other = price_at(epsilon, delta)
@@ -40,7 +47,8 @@ def two_costs(
         share = percent_up(Fraction(pure.a0, account.remaining.a0))
         remedies.append(Remedy("mean_pure", epsilon=epsilon, cost=_cost(pure), share=f"{share} of what is left"))
     if other is not None and reasons[1] is None:
-        remedies.append(Remedy("give_delta", epsilon=epsilon, delta=delta, cost=_cost(other)))
+        takes = {} if estimator is None else {"estimator": estimator}
+        remedies.append(Remedy("give_delta", epsilon=epsilon, delta=delta, cost=_cost(other), **takes))
     if not remedies and other is not None:
         remedies += _other_epsilon(account, epsilon, delta, other, price_at)
     return EpsilonWithoutDelta(epsilon, pure=pure, delta=delta, with_delta=other, reasons=reasons, remedies=remedies)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from tallystick.errors import InvalidInput
-from tallystick.printing import amount, given, up
+from tallystick.digits import amount_down, amount_up, typed, up
+from tallystick.errors import InvalidInput, NotComputable
 from tallystick.rounding import UNITS_0 as UNITS_0
 from tallystick.rounding import UNITS_1 as UNITS_1
 from tallystick.rounding import Number as Number
@@ -119,6 +119,8 @@ RULES: Final[dict[str, Rule]] = {
 
 USUAL_DELTA: Final = 1e-6
 """The delta at which epsilon is shown for an account whose limit has none."""
+MOST_FOR_CONVERSION: Final = Fraction(1, 100_000)
+"""Largest part of a quoted delta that the conversion to epsilon uses. A larger part shows a smaller epsilon."""
 WHAT_RHO_IS: Final = (
     "rho (zCDP) adds up over releases and, at any delta, promises an epsilon of at most rho + 2 sqrt(rho ln(1/delta))"
 )
@@ -194,7 +196,7 @@ class Amount:
     """An amount in one currency, held as the two integers of the record.
 
     >>> str(Amount(Filter("zcdp"), 12_500_000_000, 10**12))
-    'rho 0.0125, delta 1e-06'
+    'rho 0.0125, delta 1e-6'
     """
 
     filter: Filter
@@ -202,6 +204,8 @@ class Amount:
     a1: int = 0
     rounds_up: bool = field(default=True, compare=False, repr=False)
     """False for what is left: its text must not promise more than there is."""
+    adjacency: str = field(default="add_remove", compare=False, repr=False)
+    """The neighbours of the account that the amount belongs to."""
 
     @property
     def first(self) -> Fraction:
@@ -220,12 +224,15 @@ class Amount:
     def split(self, parts: int) -> PrivacyLoss:
         """One of ``parts`` equal shares as a loss, as ``PrivacyLoss.split`` makes it: all of them fit together.
 
+        The loss is about the neighbours of the account that the amount belongs to, so that the account can pay it.
+
         >>> print(Amount(Filter("zcdp"), 5 * 10**11).split(12))
         zcdp(rho=0.041666666666, delta=0)
         """
-        from tallystick.accounting.adjacency import Protects
+        from tallystick.accounting.adjacency import Adjacency, Protects
 
-        return self.filter.guarantee(self.a0, self.a1, Protects()).split(parts)
+        protects = Protects(Adjacency(self.adjacency))
+        return self.filter.guarantee(self.a0, self.a1, protects).split(parts)
 
     def __str__(self) -> str:
         return self.text(upward=self.rounds_up)
@@ -233,8 +240,28 @@ class Amount:
     def text(self, *, upward: bool = True) -> str:
         """The amount for people. What is spent or promised is rounded up, what is left down."""
         order = f" at order {self.filter.order}" if self.filter.order else ""
-        text = f"{self.filter.rule.symbol} {amount(self.first, upward=upward)}{order}"
-        return f"{text}, delta {amount(self.delta, upward=upward)}" if self.a1 else text
+        shown = amount_up if upward else amount_down
+        text = f"{self.filter.rule.symbol} {shown(self.first)}{order}"
+        return f"{text}, delta {shown(self.delta)}" if self.a1 else text
+
+    def of_left(self, left: Amount) -> str:
+        """Return the cost beside what is left.
+
+        >>> Amount(Filter("zcdp"), 6 * 10**10).of_left(Amount(Filter("zcdp"), 10**11))
+        'rho 0.06 of the 0.1 left'
+        """
+        is_one_number = not self.a1 and not self.filter.order
+        rest = amount_down(left.first) if is_one_number else left.text(upward=False)
+        return f"{self} of the {rest} left"
+
+    def of_limit(self, limit: Amount) -> str:
+        """Return what is left beside the limit.
+
+        >>> Amount(Filter("zcdp"), 4 * 10**10).of_limit(Amount(Filter("zcdp"), 10**11))
+        'rho 0.04 of 0.1'
+        """
+        left = self.text(upward=False)
+        return left if self.a1 or limit.a1 or self.filter.order else f"{left} of {amount_up(limit.first)}"
 
     def as_epsilon_at(self, delta: float) -> str:
         """The amount as epsilon at a delta above its own; empty if it is an epsilon already, or nothing.
@@ -249,7 +276,7 @@ class Amount:
         from tallystick.accounting.adjacency import Protects
 
         loss = self.filter.guarantee(self.a0, self.a1, Protects())
-        return f"epsilon {up(loss.epsilon(delta=delta), 3)} at delta {given(delta)}"
+        return f"epsilon {up(loss.epsilon(delta=delta))} at delta {typed(delta)}"
 
     def to_dict(self) -> dict[str, object]:
         """The amount as plain data; the integers are the record, the floats are for reading."""
@@ -266,17 +293,45 @@ def quoted_delta(limit: Amount, spent: float = 0.0) -> float:
     """The one delta at which every screen, card and file shows epsilon for an account with this limit.
 
     An account in epsilon has the delta of its limit. For any other, epsilon is finite only above the delta that the
-    limit lets the account spend: it is shown at ten times that delta, and at least at 1e-6. ``spent`` is the delta of
-    a plan that may be above the limit.
+    limit lets the account spend. Half of the quoted delta is for the limit, and half for the conversion of rho: twice
+    the limit's delta. A smaller factor hardly lowers delta and raises epsilon without bound. The conversion gets at
+    most 1e-5, so a large limit is quoted at about its own delta, where epsilon is never 0. The quoted delta is at
+    least 1e-6. ``spent`` is the delta of a plan that may be above the limit.
 
     >>> quoted_delta(Amount(Filter("zcdp"), 5 * 10**11)), quoted_delta(Amount(Filter("zcdp"), 5 * 10**11, 10**12))
-    (1e-06, 1e-05)
+    (1e-06, 2e-06)
     """
     most = max(limit.delta, as_written("delta", spent))
     if limit.filter.kind == "approx" and limit.delta == most:
         return float(limit.delta)
-    above = max(USUAL_DELTA, float(10 * most))
-    return above if above < 1.0 else float(1 + most) / 2
+    for_conversion = min(most, MOST_FOR_CONVERSION, (1 - most) / 2)
+    return max(USUAL_DELTA, float(most + for_conversion))
+
+
+def epsilon_alone(loss: PrivacyLoss, price: Amount, delta: float) -> str:
+    """Return a release alone as epsilon; empty if the price is an epsilon.
+
+    The release's own loss may guarantee more than the price it is charged at. ``delta`` is that at which the account's
+    epsilon is shown.
+
+    >>> from tallystick.accounting.losses import pure_dp, zcdp
+    >>> epsilon_alone(pure_dp(epsilon=0.1), Amount(Filter("zcdp"), 5_000_000_000), 1e-6)
+    'epsilon 0.1'
+    >>> epsilon_alone(zcdp(rho=0.005), Amount(Filter("zcdp"), 5_000_000_000), 1e-6)
+    'epsilon 0.43 at delta 1e-6'
+    """
+    if price.filter.kind == "approx" or price.a0 <= 0:
+        return ""
+    from tallystick.accounting.adjacency import Protects
+
+    charged = price.filter.guarantee(price.a0, price.a1, Protects()).epsilon(delta=delta)
+    try:
+        pure, own = loss.epsilon(delta=0.0), loss.epsilon(delta=delta)
+    except NotComputable:
+        pure, own = math.inf, charged
+    if pure < math.inf:
+        return f"epsilon {up(as_written('epsilon', pure))}"
+    return f"epsilon {up(min(own, charged))} at delta {typed(delta)}"
 
 
 def root_up(value: float) -> float:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tallystick.accounting.adjacency import Protects
+from tallystick.digits import typed, up
 from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger.filters import UNITS_0, Amount, Filter, as_written, limit_units
 from tallystick.ledger.journal import AccountRow
-from tallystick.printing import given, up
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class SpendingStatement:
     statements: int
 
     def __str__(self) -> str:
-        return f"so far (epsilon {up(self.epsilon, 4)}, delta {given(self.delta)}), cut at {self.milestone}"
+        return f"so far (epsilon {up(self.epsilon)}, delta {typed(self.delta)}), cut at {self.milestone}"
 
 
 def checked_milestones(values: Sequence[float | Fraction], limit0: int) -> list[int]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import math
+import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
 
-from tallystick.errors import InvalidInput, Refused, Remedy
+from tallystick.errors import InvalidInput, LargeDelta, Refused, Remedy
 from tallystick.ledger import journal
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import canonical, check_reason, checked
@@ -42,6 +46,8 @@ def open_account(
     with ledger.store.read() as transaction:
         row = transaction.row("account_named", name)
     if row is None:
+        require_small_delta(limit)
+        warn_of_delta(limit, stacklevel=4)
         with ledger.store.write("open") as transaction:
             row = transaction.row("account_named", name) or _insert(transaction, wanted, partition, ledger.now())
     account = AccountRow(*row)
@@ -51,6 +57,39 @@ def open_account(
             if partition_of(transaction, account.id) != partition:
                 raise Refused(f"block {name!r} exists and is cut along other rows; what a block is never changes")
     return account
+
+
+_ENTRIES_AT_ONCE: Final = 1000
+"""Entries of a ledger that are read at once."""
+MOST_DELTA: Final = Fraction(1, 100)
+"""Largest delta of a new limit."""
+USUAL_MOST_DELTA: Final = Fraction(1, 10_000)
+"""Delta of a new limit above which a warning says what it allows."""
+
+
+def require_small_delta(budget: Budget) -> None:
+    """Refuse a limit whose delta is too large. Accounts that have such a limit stay as they are.
+
+    >>> require_small_delta(Budget.zcdp(0.5, 0.01))
+    """
+    delta = budget.delta
+    if delta > MOST_DELTA:
+        allowed = f"at most {float(MOST_DELTA)}: {_delta_in_words(delta)}"
+        raise InvalidInput("delta of the limit", float(delta), allowed, code="large_delta")
+
+
+def warn_of_delta(budget: Budget, *, stacklevel: int) -> None:
+    """Warn if the delta of a new limit is large."""
+    delta = budget.delta
+    if delta > USUAL_MOST_DELTA:
+        text = f"delta {float(delta):g} of the limit is large: {_delta_in_words(delta)}"
+        warnings.warn(LargeDelta(text), stacklevel=stacklevel)
+
+
+def _delta_in_words(delta: Fraction) -> str:
+    """What a delta allows, in words."""
+    people = math.floor(1 / delta)
+    return f"one person in {people:,} may be published as is. Use a delta far below 1 / number of people, such as 1e-6"
 
 
 def named_unit(budget: Budget, unit: str | None) -> str | None:
@@ -205,6 +244,8 @@ def check_raise(row: AccountRow, account: Account, budget: PrivacyLoss | Budget)
     if limit.limit0 < row.limit0 or limit.limit1 < row.limit1:
         present = written(account.currency, row.limit0, row.limit1)
         raise Refused(f"a limit cannot be lowered (it is {present}). Part of it may already be spent")
+    if limit.limit1 > row.limit1:
+        require_small_delta(limit)
     if (limit.limit0, limit.limit1) == (row.limit0, row.limit1):
         raise InvalidInput("budget", str(Amount(account.currency, *limit[1:3])), "a limit above the present one")
     return limit
@@ -220,7 +261,10 @@ def _same_limit(limit: Budget, row: AccountRow) -> tuple[Remedy, ...]:
 def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, *, why: str, signer: Signer) -> Amount:
     """Append a signed raise; a limit never falls and the filter never changes."""
     check_reason(why)
-    limit = check_raise(ledger.account_row(account.name), account, budget)
+    row = ledger.account_row(account.name)
+    limit = check_raise(row, account, budget)
+    if limit.limit1 > row.limit1:
+        warn_of_delta(limit, stacklevel=4)
     with ledger.store.write("raise") as transaction:
         row = journal.account_row(transaction, account.id)
         check_raise(row, account, limit)
@@ -240,6 +284,21 @@ def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, 
             signature=signer.sign(terms),
         )
     return Amount(account.currency, limit.limit0, limit.limit1)
+
+
+def limits_of(transaction: Transaction, account_id: int) -> list[tuple[int, tuple[int, int]]]:
+    """The limits of an account with the entries that set them: the opening, which has its number, and each raise."""
+    limits = []
+    last = account_id - 1
+    while rows := transaction.rows("entries_after", last, _ENTRIES_AT_ONCE):
+        for seq, _, text in rows:
+            body = json.loads(text)
+            is_raise = body["kind"] == "raise" and body["account"] == account_id
+            if seq == account_id or is_raise:
+                first, second = body["limit"]
+                limits.append((seq, (first, second)))
+        last = rows[-1][0]
+    return limits
 
 
 def raise_terms(ledger_id: str, row: AccountRow, limit0: int, limit1: int, why: str) -> dict[str, object]:

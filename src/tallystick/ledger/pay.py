@@ -183,6 +183,21 @@ def find_answer(asking: Asking, account: Account, *, key: str | None, delta: flo
     return None if stored is None else Paid(*stored, fresh=False)
 
 
+def check_key(asking: Asking, account: Account, *, key: str | None, delta: float | None) -> None:
+    """Raise if the key belongs to another request, or was used and has no answer to give. Nothing is taken."""
+    charge = account.ledger.charge(
+        asking.privacy,
+        accounts=(account,),
+        why="to check a key",
+        key=key,
+        delta=delta,
+        request=asking.request,
+        older_request=_older_request(asking),
+    )
+    if charge.stored() is None:
+        charge.require_free_key()
+
+
 def paid_before(asking: Asking, account: Account, *, delta: float | None) -> ChargedAgain | None:
     """The warning that a fresh charge for a request would meet; None if nobody has paid for it."""
     charge = account.ledger.charge(
@@ -460,6 +475,11 @@ class Charge:
                     journal.would_spend(transaction, line)
         except BudgetExceeded as problem:
             raise self._with_remedies(problem) from None
+
+    def require_free_key(self) -> None:
+        """Raise if the key was used and has no answer to give."""
+        with self._ledger.store.read() as transaction:
+            self._require_free_key(transaction)
 
     def _require_free_key(self, transaction: Transaction) -> None:
         """Raise if the key was used and has no answer to give."""

@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Remedy, TallystickError, Unavailable
 from tallystick.ledger.places import name_of_url
-from tallystick.ledger.store import STATEMENTS, Check, Listener, NotChecked, Probe, Row, migrations, pending
+from tallystick.ledger.store import (
+    STATEMENTS,
+    Check,
+    Listener,
+    Lock,
+    NotChecked,
+    Probe,
+    Row,
+    migrations,
+    pending,
+    unlocked,
+)
 from tallystick.place import Place
 
 if TYPE_CHECKING:
@@ -53,6 +64,10 @@ _OURS: Final = "n.nspname = %s AND c.relname = ANY(%s)"
 _RELATIONS: Final = "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
 OBJECTS: Final = (
     f"""
+    SELECT p.proname || ' ' || p.prosrc FROM pg_catalog.pg_trigger t JOIN {_RELATIONS} ON c.oid = t.tgrelid
+         JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid WHERE NOT t.tgisinternal AND {_OURS}
+    """,
+    f"""
     SELECT concat_ws(' ', t.tgname, c.relname, t.tgenabled, pg_catalog.pg_get_triggerdef(t.oid))
     FROM pg_catalog.pg_trigger t JOIN {_RELATIONS} ON c.oid = t.tgrelid WHERE NOT t.tgisinternal AND {_OURS}
     """,
@@ -72,13 +87,12 @@ OBJECTS: Final = (
          JOIN {_RELATIONS} ON c.oid = x.indrelid WHERE {_OURS}
     """,
 )
-"""Columns, constraints, indexes and triggers of the ledger's tables. Other tables may be in the same schema."""
-FUNCTIONS: Final = (
-    "SELECT p.proname || ' ' || p.prosrc FROM pg_catalog.pg_proc p "
-    "JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace "
-    "WHERE n.nspname = %s AND pg_catalog.starts_with(p.proname::pg_catalog.text, 'tallystick_')"
-)
+"""Columns, constraints, indexes and triggers of the ledger's tables, and the functions that the triggers call. Other
+tables and functions may be in the same schema.
+"""
 LEDGER_TABLES: Final = ["migration", "entry", "account", "dataset", "charge", "line", "answer", "quarantine", "failure"]
+ALONE: Final = ""
+"""Name of every copy in a database. A copied server has the names of the first one, and writers queue there anyhow."""
 _DIALECT: Final = {name: sql.replace("?", "%s") for name, sql in STATEMENTS.items()}
 
 
@@ -134,6 +148,7 @@ class PostgresStore:
         self._process = 0
         self._listener: Listener | None = None
         self._check: Check | None = None
+        self._lock: Lock = unlocked
         self._on_connect: Callable[[], None] | None = None
         with self._translated():
             self._migrate(create)
@@ -260,18 +275,19 @@ class PostgresStore:
         named: Probe | None = None if probe is None else (lambda point: probe(f"{operation}: {point}"))
         with self._mutex, self._translated():
             connection = self._connected()
-            with self._transaction(connection, WRITE, QUEUE):
-                transaction = PostgresTransaction(connection, named)
-                if self._check:
-                    self._check(transaction)
-                yield transaction
-                newest = transaction.latest or transaction.row("head")
+            with self._lock(ALONE):
+                with self._transaction(connection, WRITE, QUEUE):
+                    transaction = PostgresTransaction(connection, named)
+                    if self._check:
+                        self._check(transaction)
+                    yield transaction
+                    newest = transaction.latest or transaction.row("head")
+                    if named:
+                        named("before COMMIT")
                 if named:
-                    named("before COMMIT")
-            if named:
-                named("after COMMIT")
-            if self._listener and newest:
-                self._listener(int(newest[0]), str(newest[1]))
+                    named("after COMMIT")
+                if self._listener and newest:
+                    self._listener(int(newest[0]), str(newest[1]))
 
     @contextlib.contextmanager
     def read(self) -> Iterator[PostgresTransaction]:
@@ -295,6 +311,10 @@ class PostgresStore:
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""
         self._check = check
+
+    def on_turn(self, lock: Lock) -> None:
+        """Register a lock that is held from before the check of a write until its listener has returned."""
+        self._lock = lock
 
     def on_connect(self, check: Callable[[], None]) -> None:
         """Register a function that may refuse a new connection, before anything is answered through it."""
@@ -375,7 +395,7 @@ def _objects(connection: psycopg.Connection[Row], schema: str) -> set[str]:
     ledger's schema could match better than the server's, and would be called with the rights of this role.
     """
     connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
-    rows = connection.execute(FUNCTIONS.encode(), (schema,)).fetchall()
+    rows: list[Row] = []
     for query in OBJECTS:
         rows += connection.execute(query.encode(), (schema, LEDGER_TABLES)).fetchall()
     return {" ".join(str(row[0]).split()) for row in rows}

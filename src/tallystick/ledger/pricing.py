@@ -75,11 +75,16 @@ def _in_zcdp(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> 
     if declared and math.isfinite(whole := _curve_in_zcdp(loss, float(declared))):
         offers.append(Fraction(whole))
     if not offers:
-        raise Refused(
-            f"this plan has no finite zCDP price at delta {nearest(total)}; it needs a part of the account's delta",
-            code="needs_delta",
-        )
+        raise _needs_delta("zCDP price", total)
     return min(offers), total
+
+
+def _needs_delta(price: str, delta: Fraction) -> Refused:
+    """Return the refusal of a plan whose price is finite only if it may use a part of the account's delta."""
+    return Refused(
+        f"this plan has no finite {price} at delta {nearest(delta)}; it needs a part of the account's delta",
+        code="needs_delta",
+    )
 
 
 def _curve_in_zcdp(loss: PrivacyLoss, delta: float) -> float:
@@ -106,10 +111,7 @@ def _in_approx(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -
     if math.isfinite(epsilon):
         offers.append(Fraction(epsilon))
     if not offers:
-        raise Refused(
-            f"this plan has no finite epsilon at delta {nearest(delta)}; it needs a part of the account's delta",
-            code="needs_delta",
-        )
+        raise _needs_delta("epsilon", delta)
     return min(offers), delta
 
 

@@ -55,6 +55,7 @@ class Registered:
     marks: frozenset[str] = frozenset()  # facts that every name of the same data shares, of every place it has had
     newest_marks: frozenset[str] = frozenset()  # those of its newest place
     seq: int = 0  # the entry of its newest registration
+    history: tuple[tuple[int, frozenset[str]], ...] = ()  # the entry and the marks of every registration, oldest first
 
     @property
     def note(self) -> str:
@@ -103,6 +104,8 @@ def register(
     ledger, population = account.ledger, account.path[-1][0]
     checked("dataset", name)
     checked("note", note, PLAN_LENGTH, empty=True)
+    if source is not None and source.encode(errors="replace").decode() != source:  # no error may quote the text
+        raise InvalidInput("source", "a text that is not UTF-8", "a text of Unicode characters")
     source_digest = None if source is None else digest(source)
     listed = sorted(set(marks))  # names of files may hold any character; they are stored as JSON
     least = _least(account, least_price)
@@ -196,6 +199,7 @@ def registered(ledger: Ledger) -> dict[str, Registered]:
             marks=frozenset(mark for row in mine for mark in bodies[row.seq].get("marks", [])),
             newest_marks=frozenset(bodies[newest.seq].get("marks", [])),
             seq=newest.seq,
+            history=tuple((row.seq, frozenset(bodies[row.seq].get("marks", []))) for row in mine),
         )
     return datasets
 

@@ -31,12 +31,14 @@ PAIRS: Final = "pairs"
 TRIPLES: Final = "triples"
 LIST_OR_NONE: Final = "list or none"
 LISTED: Final = "listed"  # a list of texts
+HEAD: Final = "head"  # the number of an entry and its hash
 TEXTS: Final = "texts"  # an object whose values are texts or nothing
 
 NAMED: Final = {
     WHOLE: "a whole number in range", TEXT: "a text", TEXT_OR_NONE: "a text", WHOLE_OR_NONE: "a whole number in range",
     PAIR: "two whole numbers in range", PAIRS: "pairs of whole numbers", TRIPLES: "lines of whole numbers in range",
     LIST_OR_NONE: "a list", TEXTS: "an object of texts", LISTED: "a list of texts",
+    HEAD: "the number and the hash of an entry",
 }  # fmt: skip
 _CHARGE: Final = {"charge": WHOLE, "fence": WHOLE}
 _REQUEST: Final = {
@@ -56,6 +58,7 @@ SHAPES: Final[dict[str, dict[str, str]]] = {
     },
     "clear": {"principal": TEXT, "account": WHOLE, "rows": PAIRS, "why": TEXT},
     "first_use": {"principal": TEXT, "why": TEXT},
+    "older": {"principal": TEXT, "why": TEXT, "newest": HEAD, "seen": HEAD},
     "reserve": _REQUEST,
     "begin": _REQUEST,
     "lease": {**_CHARGE, "lease_until": WHOLE},
@@ -100,6 +103,8 @@ def _fits(value: Any, kind: str) -> bool:
         return type(rows) is list and all(
             type(row) is list and len(row) == width and all(_fits(number, WHOLE) for number in row) for row in rows
         )
+    if kind == HEAD:
+        return type(value) is list and len(value) == 2 and _fits(value[0], WHOLE) and _fits(value[1], TEXT)
     if kind == LISTED:
         return type(value) is list and bool(value) and all(_fits(text, TEXT) for text in value)
     if kind == TEXTS:
@@ -128,6 +133,8 @@ class Book:
     marks: dict[str, list[str]] = field(default_factory=dict)
     marked: dict[str, tuple[int, Any]] = field(default_factory=dict)
     sources: dict[int, str | None] = field(default_factory=dict)  # of charges
+    losses: list[str] = field(default_factory=list)
+    """Sentences about entries that are lost, by the owner's own word."""
     quarantines: dict[tuple[int, int], tuple[str, int | None]] = field(default_factory=dict)
 
     def apply(self, seq: int, body: str) -> None:
@@ -295,6 +302,17 @@ def _first_use(book: Book, seq: int, entry: dict[str, Any]) -> None:
     book.require(bool(entry["why"].strip()), seq, "a first use without a reason")
 
 
+def _older(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    (newest, _), (seen, head) = entry["newest"], entry["seen"]
+    book.require(bool(entry["why"].strip()), seq, "an older copy without a reason")
+    book.require(newest == seq - 1, seq, "an older copy with another head than the one before")
+    many = f"at least {seen - newest} entries" if seen > newest else "entries"
+    book.losses.append(
+        f"entry {seq} goes on with an older copy: {many} up to entry {seen} (hash {head[:16]}...) are lost. Their "
+        "charges are in no total unless they were charged again"
+    )
+
+
 def _reserve(book: Book, seq: int, entry: dict[str, Any]) -> None:
     name = (entry["principal"], entry["key"])
     book.require(name not in book.keys, seq, "two live charges of one key")
@@ -378,6 +396,7 @@ _ACTIONS: dict[str, Callable[[Book, int, dict[str, Any]], None]] = {
     "register": _register,
     "clear": _clear,
     "first_use": _first_use,
+    "older": _older,
     "reserve": _reserve,
     "begin": _reserve,
     "lease": _lease,

@@ -24,7 +24,18 @@ from typing import Any, Final
 from tallystick.errors import InvalidInput, LedgerIntegrity, Remedy, TallystickError, Unavailable
 from tallystick.ledger.chain import own_file
 from tallystick.ledger.places import names_of_file
-from tallystick.ledger.store import STATEMENTS, Check, Listener, Probe, Row, Transaction, migrations, pending
+from tallystick.ledger.store import (
+    STATEMENTS,
+    Check,
+    Listener,
+    Lock,
+    Probe,
+    Row,
+    Transaction,
+    migrations,
+    pending,
+    unlocked,
+)
 from tallystick.place import Place
 
 APPLICATION_ID: Final = 0x7A115F1C  # marks the file, so that a foreign database is not adopted
@@ -88,6 +99,7 @@ class SqliteStore:
         self._file = (0, 0)  # which file the connection has open
         self._listener: Listener = _nobody
         self._check: Check = _anything
+        self._lock: Lock = unlocked
         self._on_connect: Callable[[], None] = _anywhere
         self._create_file(create)
         try:
@@ -174,7 +186,7 @@ class SqliteStore:
             raise
         finally:
             self._open_gate()
-        self._settle(NOTHING)
+        self._settle(NOTHING, _nobody)
 
     def _close_gate(self) -> None:
         """Wait for our turn among all writers."""
@@ -189,7 +201,7 @@ class SqliteStore:
     def write(self, operation: str) -> Iterator[SqliteTransaction]:
         """A transaction that is durable when the block ends and absent when the block raises."""
         probe = self._probe if self._probe is None else _prefixed(self._probe, operation)
-        with Translated(self.place):
+        with Translated(self.place), contextlib.ExitStack() as turn:
             with self._mutex:
                 connection = self._connected()
                 if self._durability:
@@ -200,6 +212,7 @@ class SqliteStore:
                         raise LedgerIntegrity(f"the ledger {self.place} was replaced by another file; open it again")
                     if self._durability:
                         self._durability.require_log()
+                    turn.enter_context(self._lock("{}:{}".format(*self._file)))  # after the gate, and held longer
                     connection.execute("BEGIN IMMEDIATE")
                     transaction = SqliteTransaction(connection, probe)
                     self._check(transaction)
@@ -216,7 +229,7 @@ class SqliteStore:
                 self._committed = newest
             if probe:
                 probe("after COMMIT")
-            self._settle(newest)
+            self._settle(newest, self._listener)
             if probe:
                 probe("after sync")
             self._listener(*newest)
@@ -231,14 +244,14 @@ class SqliteStore:
             connection.execute("BEGIN")
             try:
                 transaction = SqliteTransaction(connection, None)
-                self._settle(_newest(transaction))
+                self._settle(_newest(transaction), _nobody)  # a reader has no turn, so it moves no anchor
                 yield transaction
             finally:
                 _roll_back(connection)
 
-    def _settle(self, newest: tuple[int, str]) -> None:
+    def _settle(self, newest: tuple[int, str], announce: Listener) -> None:
         if self._durability:
-            self._durability.settle(newest[0], self._newest_committed, self._listener)
+            self._durability.settle(newest[0], self._newest_committed, announce)
 
     def _newest_committed(self) -> tuple[int, str]:
         """Never waits: while another thread has the connection, what this process committed last will do."""
@@ -265,6 +278,10 @@ class SqliteStore:
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""
         self._check = check
+
+    def on_turn(self, lock: Lock) -> None:
+        """Register a lock that is held from before the check of a write until its listener has returned."""
+        self._lock = lock
 
     def on_connect(self, check: Callable[[], None]) -> None:
         """Register a function that may refuse a new connection, before anything is answered through it."""
@@ -406,7 +423,7 @@ def _newest(transaction: SqliteTransaction) -> tuple[int, str]:
 
 
 def _nobody(seq: int, head: str) -> None:
-    """The listener before anybody listens."""
+    """Announce nothing."""
 
 
 def _anything(transaction: Transaction) -> None:

@@ -7,7 +7,7 @@ One conditional UPDATE, ``spend``, decides whether a charge fits; nothing else c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib import resources
 from typing import Any, Final, NamedTuple, Protocol
@@ -83,6 +83,9 @@ STATEMENTS: Final[dict[str, str]] = {
     ),
     "charge_insert": f"INSERT INTO charge ({CHARGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     "charge_by_key": (f"SELECT {CHARGE_COLUMNS} FROM charge WHERE principal = ? AND key = ? AND state <> 'REFUNDED'"),
+    "charge_keys": (
+        "SELECT key FROM charge WHERE principal = ? AND state <> 'REFUNDED' AND substr(key, 1, ?) = ? ORDER BY id"
+    ),
     "charge_by_id": f"SELECT {CHARGE_COLUMNS} FROM charge WHERE id = ?",
     "charge_alike": (  # no index has requests, so it looks at the newest part of a long record alone
         f"SELECT {CHARGE_COLUMNS} FROM charge WHERE principal = ? AND request = ? AND state = 'COMMITTED' "
@@ -130,6 +133,12 @@ class Transaction(Protocol):
 
 
 Check = Callable[[Transaction], None]
+Lock = Callable[[str], AbstractContextManager[None]]
+
+
+def unlocked(copy: str) -> AbstractContextManager[None]:
+    """The lock of a store until one is registered: every writer has it."""
+    return nullcontext()
 
 
 class Store(Protocol):
@@ -168,6 +177,13 @@ class Store(Protocol):
 
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""
+
+    def on_turn(self, lock: Lock) -> None:
+        """Register a lock that is held from before the check of a write until its listener has returned.
+
+        It gets the name of this copy of the ledger. Writers with one name may hold it together; a writer without a name
+        holds it alone.
+        """
 
     def on_connect(self, check: Callable[[], None]) -> None:
         """Register a function that may refuse a new connection, before anything is answered through it."""

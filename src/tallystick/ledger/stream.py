@@ -9,6 +9,10 @@ Each block of items is an entry of the chain under the key ``key/N``, where N is
 entry is durable before any item of the block is used. These entries are the high-water mark of the stream: a process
 that opens the stream again, also from a copied checkpoint, gets only the blocks that were never taken.
 
+The mark is right only if every handle cuts the items into the same blocks. So ``open`` records the number of items,
+the block size and the cost under ``key``, and refuses a handle with others. A stream that is used in order has this
+record in the entry of its first block, because every handle begins there.
+
     take       one transaction takes the block; a crash later loses the rest of the block
     answer     EXECUTING before the draw, COMMITTED with the answer after it (``pay.py`` has the order)
                a crash in between: after its lease the item is BURNED, and ``answer`` raises AnswerLost for it
@@ -57,6 +61,9 @@ class AnswerStream:
     If ``whole`` is None, every block costs ``each(first, last)`` and is charged when it is taken.
     The request text of ``each(first, last)`` tells the items of this stream from other requests in both cases.
 
+    ``in_order`` is for training runs: only ``take`` is used, from the first item. The request text of ``each`` must
+    then name ``first`` and ``last``, and ``open`` records the text of ``whole`` alone, as earlier versions did.
+
     ``taken`` counts the items that ``take`` returned here. ``receipts`` prove the charges of ``open`` and ``take``.
     Threads may share a stream. A forked child starts after the blocks that its parent holds.
     """
@@ -72,18 +79,22 @@ class AnswerStream:
         each: Callable[[int, int], Cost],
         block: int = 1,
         lease: float = LEASE,
+        in_order: bool = False,
     ) -> None:
         self.account = account
         self.key = checked_key(key)
         self.why = check_reason(why)
         self.items = check.count("items", items, least=1)
         self.block = check.count("block", block, least=1)
-        self.whole = whole
+        self.whole = _checked_cost("whole", whole) if whole is not None else None
         self.each = each
         self.lease = lease
+        account.ledger.lease_end(lease)  # refuses a lease that no item could have
+        self.in_order = in_order
         self.receipts: list[Receipt] = []
         self.taken = 0
         self._is_open = False
+        self._is_recorded = False
         self._next = 0  # the next item of the block in hand
         self._end = 0  # the end of the block in hand; no block at or after it was tried here
         self._lock = threading.Lock()
@@ -103,12 +114,52 @@ class AnswerStream:
         return self._end, min(self._end + self.block, self.items)
 
     def open(self) -> None:
-        """Charge the whole stream, unless its blocks are charged one by one. The same key is charged once."""
+        """Charge the whole stream, unless its blocks are charged one by one. The same key is charged once.
+
+        Refuse a stream that the key has with other items, blocks or cost, and keys of its items that others used.
+        """
         with self._lock:
-            if self.whole is not None and not self.receipts:
-                charge = self._charge(self.whole, self.key)
-                self._settle(charge, self.whole.request)
+            if not self._is_recorded:
+                self._record()
+            self._is_recorded = True
             self._is_open = True
+
+    def _record(self) -> None:
+        """Record the stream in the ledger, and charge it if it is paid whole."""
+        self._cost(0)  # refuses items that have no cost
+        cost = self._opening()
+        if cost is None:
+            return
+        charge = self._charge(cost, self.key)
+        if charge.stored() is None:
+            self._require_free_keys()
+        self._settle(charge, cost.request)
+
+    def _opening(self) -> Cost | None:
+        """Return the cost and request text of ``open``; None if a stream in order pays for its blocks."""
+        if self.in_order:
+            return self.whole
+        shape = f"{self.items} items in blocks of {self.block}"
+        if self.whole is None:
+            return Cost(no_loss(), None, f"{shape}, each charged")
+        return self.whole._replace(request=f"{shape}: {self.whole.request}")
+
+    def _require_free_keys(self) -> None:
+        """Refuse to pay for items whose keys other requests have: they could never be used."""
+        ledger, prefix = self.account.ledger, f"{self.key}/"
+        with ledger.store.read() as transaction:
+            rows = transaction.rows("charge_keys", ledger.principal, len(prefix), prefix)
+        for (key,) in rows:
+            if self._is_block(key.removeprefix(prefix)):
+                text = f"the key {key!r} belongs to another request, and stream {self.key!r} needs it for its items"
+                raise IdempotencyConflict(f"{text}; use another key for the stream")
+
+    def _is_block(self, suffix: str) -> bool:
+        """True if the end of a key is the number of the first item of a block."""
+        if not (suffix.isascii() and suffix.isdigit() and len(suffix) < SUFFIX_LENGTH):
+            return False
+        number = int(suffix)
+        return str(number) == suffix and number < self.items and number % self.block == 0
 
     def take(self) -> int | None:
         """Take the next item that was never taken and return its number; None if no item is left."""
@@ -130,6 +181,8 @@ class AnswerStream:
         stored before it is returned. If ``source`` names the data, a failure of ``draw`` closes them and says nothing.
         """
         self._require_open()
+        if self.in_order:
+            raise Refused("this stream hands out its items in order and stores no answers; use take()")
         item = self._item(number, draw, source)
         with self._lock:
             stored = self._find(item, number)  # also refuses a key of another request
@@ -145,7 +198,7 @@ class AnswerStream:
 
     def _cost(self, first: int) -> Cost:
         """Return what the block that starts at ``first`` costs: nothing, if the whole stream is paid."""
-        cost = self.each(first, min(first + self.block, self.items))
+        cost = _checked_cost("each", self.each(first, min(first + self.block, self.items)))
         if self.whole is None:
             return cost
         return Cost(no_loss(), None, cost.request)
@@ -170,6 +223,7 @@ class AnswerStream:
         try:
             is_mine = self._settle(charge, cost.request)
         except IdempotencyConflict:  # the block was begun elsewhere and never committed
+            charge.stored()  # raises if it is not this block: another handle has other blocks
             is_mine = False
         self._end = last
         self._next = first if is_mine else last
@@ -222,6 +276,13 @@ class _Item:
         """Return the answer."""
         self.is_begun = True
         return self.answer()
+
+
+def _checked_cost(argument: str, cost: Any) -> Cost:
+    """Return a cost; refuse anything else before it is charged."""
+    if not isinstance(cost, Cost) or not isinstance(cost.request, str):
+        raise InvalidInput(argument, cost, "a Cost with the text of its request")
+    return cost
 
 
 def checked_key(key: str) -> str:

@@ -111,6 +111,10 @@ class Run:
         turn: int = 1,
     ) -> None:
         _require_seen_steps(loss)
+        if whole is not None and not isinstance(whole, bool):
+            raise InvalidInput("whole", whole, "True, False or None")
+        if not isinstance(request, str):
+            raise InvalidInput("request", request, "a text")
         self.account = account
         self.loss = loss
         self.delta = delta
@@ -131,6 +135,7 @@ class Run:
             whole=plan if self.whole else None,
             each=self._cost_of_block,
             block=self.block,
+            in_order=True,
         )
         self.why = self._stream.why
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick import strict_json
-from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import journal
 from tallystick.ledger.chain import GENESIS, Anchor, AnchorFile, canonical, digest, link
 from tallystick.ledger.first_write import newest_after
@@ -60,12 +60,14 @@ def import_lines(
     config: Path | None = None,
     by: str | None = None,
     expect_head: str | None = None,
+    is_older: bool = False,
 ) -> Anchor:
     """Replay an export into an empty store; every rule is checked again and the head hash must be the signed one.
 
     ``by`` is the public key the checkpoint must be signed with; without it any valid signature is accepted.
     ``expect_head`` is the hash of an entry that the export must contain. The anchor moves only if this host has seen
     the ledger before or if ``expect_head`` was found: a signature alone does not show that an export is whole.
+    ``is_older`` imports an export that lacks entries which this host has seen, and leaves the anchor alone.
     """
     with store.read() as transaction:
         if journal.head(transaction).seq:
@@ -78,7 +80,7 @@ def import_lines(
     if opening.get("format") != FORMAT or len(opening) != 2:
         raise InvalidInput("export", "this file", ALLOWED)
     anchor = AnchorFile(ledger_id, config)
-    seen = anchor.read()
+    seen = None if is_older else anchor.read()
     is_known = seen is not None or expect_head is not None
     if is_known:
         anchor.require_writable()
@@ -115,11 +117,17 @@ def _replay(
             continue
         position = _replay_entry(transaction, book, position, line)
         if seen is not None and position.seq == seen.seq and position.head != seen.head:
-            raise LedgerIntegrity(f"entry {seen.seq} was seen with another hash: the export was rewritten")
+            raise LedgerIntegrity(
+                f"entry {seen.seq} was seen with another hash: the export was rewritten",
+                code="older_ledger",
+                remedies=[Remedy("import_older")],
+            )
     if seen is not None and position.seq < seen.seq:
         raise LedgerIntegrity(
             f"the export ends at entry {position.seq}, and entry {seen.seq} of this ledger was seen: what was spent in "
-            "between would be forgotten. Import the newest export"
+            "between would be forgotten. Import the newest export",
+            code="older_ledger",
+            remedies=[Remedy("import_older")],
         )
     if checkpoint is None:
         raise LedgerIntegrity("the export ends without a checkpoint: it was cut off")
@@ -211,7 +219,7 @@ def _project_move(transaction: Transaction, book: Book, seq: int, entry: dict[st
 
 
 _PROJECT: Final[dict[str, Projection]] = {
-    **dict.fromkeys(("genesis", "first_use"), _project_nothing),
+    **dict.fromkeys(("genesis", "first_use", "older"), _project_nothing),
     "open": _project_open,
     "raise": _project_raise,
     "close": _project_close,

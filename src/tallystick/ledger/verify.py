@@ -34,6 +34,8 @@ class Report:
     """Parts that this user may not check, with the reason."""
     remedies: tuple[Remedy, ...] = ()
     """Ways out of the problems that have one."""
+    losses: tuple[str, ...] = ()
+    """Sentences about entries that are lost, because the owner goes on with an older copy."""
 
     @property
     def intact(self) -> bool:
@@ -77,7 +79,9 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = ()) -> Report:
     except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         problems.append(f"the record cannot be read ({type(error).__name__})")
     counts = len(book.accounts), len(book.charges)
-    return Report(ledger.id, head[0], head[1], *counts, tuple(problems), tuple(not_checked), remedies)
+    return Report(
+        ledger.id, *head, *counts, tuple(problems), tuple(not_checked), remedies=remedies, losses=tuple(book.losses)
+    )
 
 
 def _layout_problems(ledger: Ledger, not_checked: list[str]) -> list[str]:

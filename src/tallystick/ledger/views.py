@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tallystick.digits import moment
 from tallystick.drawing import bar, table
 from tallystick.printing import html_text as escape
-from tallystick.printing import when
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -19,7 +19,7 @@ def account_html(account: Account) -> str:
     """An account: promise, used, blocks, the last charges."""
     used, limit, left = account.used, account.limit, account.remaining
     promise = escape(f"{limit}{_beside(account, limit)}")
-    rows = [[when(e.at), e.why, str(e.amount), e.state] for e in account.history()[-8:]]
+    rows = [[moment(e.at), e.why, str(e.amount), e.state] for e in account.history()[-8:]]
     blocks = [[child.name, str(child.used), str(child.limit)] for child in account.children]
     parent = account.parent
     lifetime = (

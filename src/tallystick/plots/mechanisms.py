@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tallystick.digits import percent, typed
 from tallystick.drawing import BLUE, GREEN, INK, QUIET, VERMILLION
 from tallystick.errors import InvalidInput
 from tallystick.plots.canvas import sheet
-from tallystick.printing import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,8 +76,8 @@ def error_in_dimension(
     axes.plot(dimensions, laplace, color=VERMILLION)
     axes.plot(dimensions, gaussian, color=BLUE)
     axes.set(xscale="log", yscale="log")
-    _name(axes, dimensions, laplace, f"Laplace, epsilon = {epsilon:g}: grows like d^1.5", VERMILLION)
-    _name(axes, dimensions, gaussian, f"Gaussian, delta = {delta:g}: grows like d", BLUE, below=True)
+    _name(axes, dimensions, laplace, f"Laplace, epsilon = {typed(epsilon)}: grows like d^1.5", VERMILLION)
+    _name(axes, dimensions, gaussian, f"Gaussian, delta = {typed(delta)}: grows like d", BLUE, below=True)
     return figure
 
 
@@ -96,7 +96,7 @@ def error_in_people(*, epsilon: float, people: Sequence[int] = _PEOPLE) -> Figur
         local=[math.sqrt(mechanism.variance(share=0.5, reports=n)) for n in people],
         central=[math.sqrt(proportion_variance(proportion=0.5, n=n, epsilon=epsilon)) for n in people],
         public=[math.sqrt(0.25 / n) for n in people],
-        title=f"Error of a share at epsilon = {epsilon:g}",
+        title=f"Error of a share at epsilon = {typed(epsilon)}",
         up="standard error",
     )
 
@@ -115,7 +115,7 @@ def rates_in_people(*, epsilon: float, moments: float = 2.0, people: Sequence[in
         local=[local_rate(people=n, epsilon=epsilon, moments=moments) for n in people],
         central=[central_rate(people=n, epsilon=epsilon, moments=moments) for n in people],
         public=[open_mean_rate(count=n) for n in people],
-        title=f"Best possible rates with {moments:g} moments at epsilon = {epsilon:g}",
+        title=f"Best possible rates with {typed(moments)} moments at epsilon = {typed(epsilon)}",
         up="mean squared error, up to a constant",
     )
 

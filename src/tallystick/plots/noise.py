@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tallystick.digits import percent, up
 from tallystick.drawing import BLUE, INK, VERMILLION
 from tallystick.errors import InvalidInput
 from tallystick.plots.canvas import sheet
-from tallystick.printing import percent, up
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +48,7 @@ def noise(
     axes.plot(x, y, color=BLUE)
     for side in (-half_width, half_width):
         axes.axvline(side, color=VERMILLION, linewidth=1.2, linestyle=(0, (4, 3)))
-    words = f"{percent(confidence)} of the time\nwithin ±{up(half_width, 3)} {unit}".rstrip()
+    words = f"{percent(confidence)} of the time\nwithin ±{up(half_width)} {unit}".rstrip()
     axes.text(0.98, 0.92, words, transform=axes.transAxes, ha="right", va="top", color=INK)
     axes.set_ylim(bottom=0)
     axes.set_yticks([])

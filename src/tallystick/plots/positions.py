@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tallystick.digits import typed
 from tallystick.drawing import BLUE, VERMILLION
 from tallystick.errors import InvalidInput
 from tallystick.plots.canvas import sheet
@@ -26,7 +27,7 @@ def positions(
     """
     if not len(epsilons):
         raise InvalidInput("epsilons", len(epsilons), "one epsilon for every position")
-    figure, axes = sheet(title=title, across="the record's batch in the pass", up=f"epsilon at delta = {delta:g}")
+    figure, axes = sheet(title=title, across="the record's batch in the pass", up=f"epsilon at delta = {typed(delta)}")
     places = range(1, len(epsilons) + 1)
     axes.plot([1, len(epsilons)], [every, every], color=VERMILLION, linestyle=(0, (3, 2)))
     axes.plot(places, epsilons, color=BLUE, marker="o" if len(epsilons) <= 40 else None, markersize=4)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tallystick.digits import typed, up
 from tallystick.drawing import BLUE, INK, VERMILLION
 from tallystick.plots.canvas import sheet
-from tallystick.printing import given, up
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +35,7 @@ def profile(
     if math.isfinite(chosen) and chosen > 0:
         axes.plot([chosen], [mark], marker="o", markersize=8, color=VERMILLION, zorder=5)
         axes.annotate(
-            f"epsilon {up(chosen, 4)}\nat delta {given(mark)}",
+            f"epsilon {up(chosen)}\nat delta {typed(mark)}",
             (chosen, mark),
             xytext=(14, 12),
             textcoords="offset points",

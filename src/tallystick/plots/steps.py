@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tallystick.digits import typed
 from tallystick.drawing import PALETTE, QUIET
 from tallystick.errors import InvalidInput
 from tallystick.plots.canvas import sheet
@@ -38,7 +39,7 @@ def steps(
 
     Points that a method does not have (infinite or missing) are left out rather than drawn somewhere else.
     """
-    figure, axes = sheet(title=title, across="steps", up=f"epsilon at delta = {delta:g}", width=8.4, height=5.4)
+    figure, axes = sheet(title=title, across="steps", up=f"epsilon at delta = {typed(delta)}", width=8.4, height=5.4)
     drawn = lines(axes, curves, highlight)
     if any(not curve.is_bound for curve in drawn):
         axes.text(

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from tallystick.accounting.adjacency import Protects
 from tallystick.cards.meaning import Whom
+from tallystick.digits import percent, percent_up
 from tallystick.drawing import BLUE, INK, PALETTE, PAPER, QUIET, SHARE_LABELS, SHARES, VERMILLION
 from tallystick.errors import InvalidInput
 from tallystick.plots.canvas import sheet
-from tallystick.printing import percent, percent_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

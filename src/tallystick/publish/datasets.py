@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger.book import opened, opened_if_there
 from tallystick.ledger.registry import NOTE_FORMAT
@@ -206,7 +207,7 @@ def _said(dataset: Dataset) -> dict[str, Any]:
     said: dict[str, Any] = {"source": table["source"]["place"], "table": table["name"]}
     said |= {cap: table[cap] for cap in ("max_groups", "max_rows") if table[cap] is not None}
     said |= {f"type of {column}": kind for column, kind in table["columns"]}
-    said |= {f"bounds of {column}": f"{low:g} to {high:g}" for column, low, high in table["bounds"]}
+    said |= {f"bounds of {column}": f"{typed(low)} to {typed(high)}" for column, low, high in table["bounds"]}
     said |= dict(dataset.asking) | dict(dataset.about)
     if dataset.least_price is not None:
         said["least_price"] = str(dataset.least_price)
@@ -290,8 +291,12 @@ def read_table(
     adjacency: str,
     bounds: Iterable[str],
     types: Mapping[str, str],
+    declared: Mapping[str, str] | None = None,
 ) -> Table:
-    """The table with its schema; ``unit`` None means each row. A CSV column with bounds is a number unless typed."""
+    """The table with its schema; ``unit`` None means each row.
+
+    A CSV column with bounds is a number unless ``types`` or an earlier registration (``declared``) says integer.
+    """
     from tallystick.accounting.adjacency import Adjacency
     from tallystick.tables.private import Private
     from tallystick.tables.steps import each_row
@@ -300,7 +305,11 @@ def read_table(
     private = Private(place, adjacency=Adjacency(adjacency))
     if table is None and not private.source.one_table:
         raise InvalidInput("table", None, f"one of the tables of this source: {_tables(private.source)}")
-    kinds = {**dict.fromkeys(bounds, "number"), **types} if private.source.kind == "csv" else dict(types)
+    kinds = dict(types)
+    if private.source.kind == "csv":
+        earlier = declared or {}
+        numbers = {column: "integer" if earlier.get(column) == "integer" else "number" for column in bounds}
+        kinds = numbers | kinds
     read = private.table(table, unit=each_row, types=kinds)
     if unit is None:
         return read

@@ -9,6 +9,7 @@ import datetime
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -16,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
-from tallystick.errors import InvalidInput, Remedy, Unavailable, unreadable
+from tallystick.errors import InvalidInput, Remedy, TallystickError, Unavailable, unreadable
 from tallystick.printing import json_text
+from tallystick.publish.outcome import not_delivered
 from tallystick.publish.request import LONGEST
 from tallystick.regular_file import read_bytes
 from tallystick.tables.identity import FILE
@@ -80,14 +82,48 @@ class Files:
         if self.out.absolute() in cards:
             raise InvalidInput("out", str(self.out), "another name than the card's files")
 
+    def paths(self, outcome: Outcome) -> dict[str, str]:
+        """Return the paths of the files that ``write`` writes, by what they hold."""
+        if outcome.paid is None:
+            return {}
+        named = {"out": self.out, "about": self._about(outcome), "card": self.card}
+        return {name: str(path) for name, path in named.items() if path is not None}
+
+    def _about(self, outcome: Outcome) -> Path | None:
+        """Return the file about the columns of a table; JSON has it inside."""
+        if self.out is None or outcome.model is not None or self.out.suffix.lower() == ".json":
+            return None
+        return beside(self.out)
+
     def write(self, answer: Answer) -> dict[str, str]:
-        """Write the files of an answer and return their paths by what they hold."""
-        written: dict[str, str] = {}
-        if self.out is not None:
-            written |= write_result(self.out, answer.outcome)
-        if self.card is not None:
-            written["card"] = str(answer.card().save(self.card)[0])
-        return written
+        """Write the files of an answer and return their paths by what they hold.
+
+        An answer that is not written stays in the ledger: ``NotDelivered`` says under which key. A file that fails
+        does not keep the others from being written.
+        """
+        outcome = answer.outcome
+        failed: list[TallystickError] = []
+        if self.out is not None and outcome.paid is not None:
+            with _failures_to(failed, outcome, "out", self.out):
+                write_result(self.out, outcome)
+        if self.card is not None and outcome.paid is not None:
+            with _failures_to(failed, outcome, "card", self.card):
+                answer.card().save(self.card)
+        if failed:
+            raise failed[0]
+        return self.paths(outcome)
+
+
+@contextmanager
+def _failures_to(failed: list[TallystickError], outcome: Outcome, argument: str, path: Path) -> Iterator[None]:
+    """Add an error to the list that says where the answer is, if writing it fails for any reason."""
+    try:
+        yield
+    except Exception as problem:  # also a mistake of ours: the answer is paid for, and its key must be known
+        error = not_delivered(outcome, argument, str(path), problem)
+        assert error is not None  # only what is paid for is written
+        error.__cause__ = problem
+        failed.append(error)
 
 
 def _check_target(argument: str, path: Path, endings: tuple[str, ...]) -> None:
@@ -145,10 +181,11 @@ class _Table(Columns):
 def write_result(out: Path, outcome: Outcome) -> dict[str, str]:
     """Write a model or a table in the format of the file's name, and beside a table the file about it."""
     table = outcome.table
+    _check_result(outcome)
     if outcome.model is not None:
         text = json.dumps(outcome.model, indent=1, sort_keys=True)
         return {"out": str(write_text(out, json_text(text) + "\n"))}
-    assert table is not None  # every other outcome that is written has one
+    assert table is not None  # checked above
     if out.suffix.lower() == ".json":
         rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
         text = json.dumps({**table.document, "rows": rows}, indent=1)
@@ -157,12 +194,23 @@ def write_result(out: Path, outcome: Outcome) -> dict[str, str]:
     return {"out": str(out), "about": str(write_text(beside(out), table.about))}
 
 
+def _check_result(outcome: Outcome) -> None:
+    """Refuse an outcome that has nothing to write, or whose table is not one. It may come from outside."""
+    if outcome.model is not None:
+        return
+    table = outcome.table
+    if table is None:
+        raise InvalidInput("outcome", "neither a table nor a model", "an outcome that has one")
+    width = len(table.columns)
+    if len(set(table.columns)) < width or any(len(row) != width for row in table.rows):
+        raise InvalidInput("outcome", "a table of uneven rows", "a table with a value for each of its columns")
+    with strict_json.written("outcome", "tallystick/outcome"):
+        _Table(table).data  # noqa: B018  # reads its dates
+
+
 def _write_columns(out: Path, table: _Table) -> None:
     writers = {".parquet": table.to_parquet, ".arrow": table.to_arrow_file}
-    try:
-        writers.get(out.suffix.lower(), table.to_csv)(out)
-    except OSError as error:
-        raise _unwritable(out, error) from None
+    writers.get(out.suffix.lower(), table.to_csv)(out)
 
 
 def write_text(path: Path, text: str) -> Path:

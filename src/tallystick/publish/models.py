@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.accounting import check
+from tallystick.digits import typed
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused, Remedy
 from tallystick.inference.regression import Statistics, said_of_intervals
 from tallystick.mechanisms.noise.law import normal_deviations
@@ -153,7 +154,9 @@ def bounded(
         table.schema.numeric(name)
         if name in declared and bounds is not None and name in bounds and _bounds(name, bounds[name]) != declared[name]:
             low, high = declared[name]
-            raise InvalidInput("bounds", name, f"none: {name} is declared within [{low:g}, {high:g}], and that applies")
+            raise InvalidInput(
+                "bounds", name, f"none: {name} is declared within [{typed(low)}, {typed(high)}], and that applies"
+            )
         if name not in known:
             remedies = [Remedy("declare_bounds", column=name, lower=0, upper=100)]
             problem = f"{name} has no public bounds"

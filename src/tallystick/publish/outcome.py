@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tallystick.errors import NotDelivered
 from tallystick.publish.plain import Plain
 
 if TYPE_CHECKING:
@@ -24,10 +25,12 @@ class Offer(Plain):
     left: str
     left_amount: Mapping[str, Any]
     fits: bool
+    cost: str = ""
+    """The price beside what is left, and as epsilon, for people."""
     would_fit: Mapping[str, Any] | None = None
     """The denial that paying would meet, as error data with the remedies that fit."""
     refused: Mapping[str, Any] | None = None
-    """The refusal of the data as error data: closed after a failure, or below their least price."""
+    """The refusal as error data: a key that cannot be used, data that are closed, or a cost below their least price."""
     again: int | None = None
     """The charge that has the answer already, so that nothing would be charged; None if there is none."""
     paid_before: Mapping[str, Any] | None = None
@@ -44,6 +47,12 @@ class Offer(Plain):
     notes: tuple[str, ...] = ()
     explained: str = ""
     """How the answer would be made, in lines for people."""
+    title: str = ""
+    """What is asked, in a line."""
+    summary: tuple[str, ...] = ()
+    """Error, limits and bounds, in lines for people."""
+    details: tuple[str, ...] = ()
+    """Noise and guarantee, in lines for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,8 @@ class Payment(Plain):
     left: str
     population: str
     head: str
+    left_of_limit: str = ""
+    """What is left beside the limit, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +98,8 @@ class Outcome(Plain):
     model: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
     """Sentences that a person should read beside the result."""
+    details: tuple[str, ...] = ()
+    """What limits and bounds changed and what each column is, in lines for people."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What one kind of request says besides."""
     dry_run: bool = False
@@ -100,3 +113,32 @@ class Answer:
     made: Any
     card: Callable[[], Card]
     """Make the privacy card."""
+
+
+def not_delivered(
+    outcome: Outcome, argument: str, path: str | None = None, problem: BaseException | None = None
+) -> NotDelivered | None:
+    """Return the error about an outcome that cannot be written; None if nothing was paid for.
+
+    ``argument`` is out, card or stdout. ``path`` names the file, and ``problem`` is the error of its writer.
+    """
+    paid, key = outcome.paid, outcome.key
+    if paid is None or key is None:
+        return None
+    subject = "standard output" if path is None else f"{argument} {path}"
+    why = "" if problem is None else f" ({_reason(problem)})"
+    return NotDelivered(
+        f"{subject} could not be written{why}.",
+        argument=argument,
+        value=path,
+        charge=paid.charge,
+        key=key,
+        receipt=outcome.receipt,
+    )
+
+
+def _reason(problem: BaseException) -> str:
+    """Return the reason that the operating system or the writer of a format gives."""
+    source = problem.__context__ or problem  # a refusal of a file was made from the error of the system
+    text = getattr(source, "strerror", None) or str(source).partition("\n")[0]
+    return text or type(source).__name__

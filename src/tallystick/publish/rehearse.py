@@ -19,17 +19,22 @@ import numpy as np
 from sqlglot import exp
 
 from tallystick.accounting import check
+from tallystick.digits import nearest, people, typed
 from tallystick.errors import InvalidInput, Refused
-from tallystick.printing import given, nearest, visible
+from tallystick.printing import visible
 from tallystick.tables import run
 from tallystick.tables.aggregates import ColumnMeasure, Measure, Quantile
 from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.fixed_point import LARGEST_BOUND, MOST_BINS
 from tallystick.tables.keyset import PublicTable
+from tallystick.tables.layout import Column
+from tallystick.tables.layout import lines as table_lines
 from tallystick.tables.measures import count
 from tallystick.tables.parts import UNITS, ColumnPart
 from tallystick.tables.plan import make_plan
 from tallystick.tables.reader import open_engine
+from tallystick.tables.release import CONFIDENCE, NO_CONFIDENCE
+from tallystick.tables.reporting.words import counted
 from tallystick.tables.schema import UNSUPPORTED
 from tallystick.tables.sources import source_of
 from tallystick.tables.steps import EACH_ROW, EachRow
@@ -41,11 +46,27 @@ if TYPE_CHECKING:
 
 ANY = {"rho": 1.0, "caps_share": 0}
 """The price of a plan whose noise is not looked at."""
-Found = dict[str, dict[Any, tuple[float, float]]]
-"""By column and group: the value, and half the width of its interval."""
 
 
-CAUSES = ("noise", "caps", "clamping", "together")
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One number of the table before its noise, and half of its interval.
+
+    If the noise would hide the number, the table has no value there, and the interval is all of the bounds.
+    """
+
+    value: float
+    half: float
+    has_value: bool
+
+    def distance(self, true: float) -> float:
+        """Return the noise and the distance to the true number; without a value, at least all of the bounds."""
+        apart = self.half + abs(self.value - true)
+        return apart if self.has_value else max(apart, 2.0 * self.half)
+
+
+Found = dict[str, dict[Any, Cell]]
+"""The cells by column and group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +82,8 @@ class Line:
     clamping: float
     together: float
     """Noise, and how far caps and bounds together move the value; they may cancel."""
+    without_value: int = 0
+    """Groups whose noise hides the value. Each counts as all of its bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +122,32 @@ class Rehearsal:
         return {"groups": self.groups, "price": self.price, "lines": [asdict(line) for line in self.lines]}
 
     def __str__(self) -> str:
-        said = [
-            f"How far the middle one of {self.groups:,} groups is off, at {self.price}: by noise (half an interval),",
-            "by what the caps leave out, by what the bounds clamp, and by all of that together.",
-        ]
+        lines = [f"Expected error of a middle group at {self.price}, by cause ({people(self.groups, 'group')})"]
         for column in self.columns:
-            said += ["", f"{visible(column):<20}" + "".join(f"{word:>12}" for word in CAUSES)]
-            said += [f"  {'groups':>6}{'rows':>6}"]
-            for line in self.of(column):
-                cells = (_plain(v) for v in (line.noise, line.caps, line.clamping, line.together))
-                mark = "  least" if line == self.best(column) else ""
-                caps = f"  {line.max_groups:>6}{line.max_rows_per_group:>6}      "
-                said.append(caps + "".join(f"{cell:>12}" for cell in cells) + mark)
-        return "\n".join(said)
+            lines += ["", *self._table(column)]
+        return "\n".join(lines)
+
+    def _table(self, column: str) -> list[str]:
+        """Return the errors of one column under each pair of limits as lines of a table."""
+        rows = self.of(column)
+        best = self.best(column)
+        causes = {"noise": "noise", "limits": "caps", "bounds": "clamping", "all": "together"}
+        names = tuple(_limits(row) for row in rows)
+        columns = [Column(visible(column), names, is_text=True)]
+        for word, cause in causes.items():
+            columns.append(Column(word, tuple(nearest(getattr(row, cause)) for row in rows)))
+        marks = tuple("smallest" if row == best else _hidden(row) for row in rows)
+        columns.append(Column("", marks, is_text=True))
+        return table_lines(columns)
 
 
-def _plain(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1_000 else nearest(value, 3)
+def _hidden(line: Line) -> str:
+    """Return in how many groups the noise hides the value, in words."""
+    return f"no value in {line.without_value:,} of them" if line.without_value else ""
+
+
+def _limits(line: Line) -> str:
+    return f"{counted(line.max_groups, 'group')}, {counted(line.max_rows_per_group, 'row')}"
 
 
 def rehearse(
@@ -162,7 +194,7 @@ def rehearse(
                 lines.append(_line(name, (groups, each), under[name], clamped[name], truth[name]))
     order = list(query.fields)
     lines.sort(key=lambda line: order.index(line.column))
-    priced = ", ".join(f"{w} {given(plan.budget[w])}" for w in ("rho", "epsilon", "delta") if w in plan.budget)
+    priced = ", ".join(f"{w} {typed(plan.budget[w])}" for w in ("rho", "epsilon", "delta") if w in plan.budget)
     return Rehearsal(tuple(lines), len(there), priced)
 
 
@@ -175,8 +207,8 @@ def _truth(query: Query, whole: list[Query], clamped: Found, there: set[Any]) ->
     for name, measure in query.measures:
         if isinstance(measure, Quantile):  # bounds move a quantile only if it is beyond them
             low, high = measure.limits
-            for group, (value, _) in truth[name].items():
-                if low <= value <= high:
+            for group, cell in truth[name].items():
+                if low <= cell.value <= high:
                     truth[name][group] = clamped[name][group]
     return truth
 
@@ -208,7 +240,7 @@ def _with_rows(query: Query, table: Table) -> set[Any]:
     """The groups that have rows: a public key may have none."""
     every_row = _asked(query, replace(table, unit=EACH_ROW), {"rows that count": count()})
     [counts] = _exact([every_row], ANY).values()
-    return {group for group, (rows, _) in counts.items() if rows > 0}
+    return {group for group, cell in counts.items() if cell.value > 0}
 
 
 def _unbounded(query: Query) -> Query:
@@ -251,39 +283,48 @@ def _exact(asked: Iterable[Query], budget: Mapping[str, Any]) -> Found:
         numbers = {noise.part: Noisy(exact.numbers[noise.part], noise.law, noise.part.scale) for noise in laws}
         groups = exact.keys or (list(query.keys.rows) if isinstance(query.keys, PublicTable) else [()])
         for name, measure in query.measures:
-            for field, estimate in zip(measure.fields(name), measure.read(numbers, 0.95), strict=True):
-                found[field] = _by_group(groups, estimate)
+            shown, exact_values = measure.published(numbers, CONFIDENCE), measure.read(numbers, NO_CONFIDENCE)
+            for field, *read in zip(measure.fields(name), shown, exact_values, strict=True):
+                found[field] = _by_group(groups, *read)
     return found
 
 
-def _by_group(groups: list[Any], estimate: Estimate) -> dict[Any, tuple[float, float]]:
-    halves = (estimate.upper - estimate.lower) / 2.0
-    return {
-        group: (float(value), float(half))
-        for group, value, half in zip(groups, estimate.value, halves, strict=True)
-        if not (np.isnan(value) or np.isnan(half))
-    }
+def _by_group(groups: list[Any], shown: Estimate, exact: Estimate) -> dict[Any, Cell]:
+    """Return the cells of a column: ``exact`` has the values that the noise of ``shown`` may hide."""
+    halves = (shown.upper - shown.lower) / 2.0
+    middles = shown.lower + halves
+    # A group without any row has no exact value either: then the reader has the middle of the bounds.
+    values = np.where(np.isnan(exact.value), middles, exact.value)
+    has_value = ~np.isnan(shown.value)
+    cells = map(Cell, values.tolist(), halves.tolist(), has_value.tolist())
+    return dict(zip(groups, cells, strict=True))
 
 
 def _line(
     column: str,
     caps: tuple[int, int],
-    under: dict[Any, tuple[float, float]],
-    clamped: dict[Any, tuple[float, float]],
-    truth: dict[Any, tuple[float, float]],
+    under: dict[Any, Cell],
+    clamped: dict[Any, Cell],
+    truth: dict[Any, Cell],
 ) -> Line:
-    """The middle group's errors; a group that the caps leave nothing of counts as 0."""
-    nothing = (0.0, 0.0)
-    both = [(under.get(group, nothing), clamped.get(group, nothing), truth[group]) for group in truth]
-    noise, by_caps, by_bounds, together = zip(
-        *(
-            (half, abs(value - mid), abs(mid - true), half + abs(value - true))
-            for (value, half), (mid, _), (true, _) in both
-        ),
-        strict=True,
+    """Return the middle group's errors. A group that is not in the table counts as 0."""
+    nothing = Cell(0.0, 0.0, has_value=True)
+    cells = [under.get(group, nothing) for group in truth]
+    mids = [clamped.get(group, nothing).value for group in truth]
+    trues = [cell.value for cell in truth.values()]
+    noise = [cell.half for cell in cells]
+    by_caps = [abs(cell.value - mid) for cell, mid in zip(cells, mids, strict=True)]
+    by_bounds = [abs(mid - true) for mid, true in zip(mids, trues, strict=True)]
+    together = [cell.distance(true) for cell, true in zip(cells, trues, strict=True)]
+    return Line(
+        column,
+        *caps,
+        noise=float(np.median(noise)),
+        caps=float(np.median(by_caps)),
+        clamping=float(np.median(by_bounds)),
+        together=float(np.median(together)),
+        without_value=sum(not cell.has_value for cell in cells),
     )
-    middle = (float(np.median(each)) for each in (noise, by_caps, by_bounds, together))
-    return Line(column, *caps, *middle)
 
 
 # Rows of the same shape, for whoever has none that are public.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
 from tallystick.errors import InvalidInput
+from tallystick.ledger.chain import check_reason, checked
 from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer, Offer, Outcome
 from tallystick.publish.plain import Plain, read_fields
@@ -58,6 +59,17 @@ class Request(Plain):
     key: str | None = None
     why: str | None = None
 
+    def key_or(self, default: str | None) -> str | None:
+        """Return the key that is named, or ``default``. An empty key is named, and refused."""
+        return default if self.key is None else self.key
+
+    def check(self) -> None:
+        """Refuse a key or a reason that no charge can have. A price may be asked before there is a reason."""
+        if self.key is not None:
+            checked("key", self.key)
+        if self.why is not None:
+            check_reason(self.why)
+
     def to_data(self) -> dict[str, Any]:
         """Return the request as JSON data."""
         return {"format": FORMAT, **Plain.to_data(self)}
@@ -79,6 +91,8 @@ class Request(Plain):
 def price(request: Request, book: Ledger, principal: str | None = None, *, group_sizes: Sequence[int] = ()) -> Offer:
     """Return what a request would cost; no data is opened and nothing is charged.
 
+    A key or a reason that ``run`` would refuse is refused here too, or is in ``Offer.refused`` if the key belongs to
+    another request. The reason may be missing: only ``run`` needs it.
     ``group_sizes`` are rows in a group, for errors that depend on it.
     """
     return _work(request, book, principal).offer(group_sizes)
@@ -103,7 +117,8 @@ def run(
     """Check, charge, compute, record, and return the outcome; the same key again charges nothing.
 
     ``principal`` pays and keeps its keys apart from those of others; None is the principal of the ledger.
-    ``progress`` is told each stage as it begins.
+    ``progress`` gets the name of each stage as it begins. An error of it becomes the warning ``ProgressFailed`` after
+    the answer is stored; it does not stop the release.
     """
     return answer(request, book, principal, progress=progress).outcome
 
@@ -130,4 +145,5 @@ def _told(request: Request, work: Work, outcome: Outcome) -> Outcome:
 
 
 def _work(request: Request, book: Ledger, principal: str | None) -> Work:
+    request.check()
     return request.what.work(request, book if principal is None else book.acting_for(principal))

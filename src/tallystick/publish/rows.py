@@ -21,18 +21,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tallystick.errors import BudgetExceeded, InvalidInput, Refused
+from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused
 from tallystick.learn.records import Given
 from tallystick.ledger.chain import SourceId, digest
 from tallystick.ledger.denial import with_epsilon
-from tallystick.ledger.pay import Paid, find_answer, paid_before, pay, rehearse, stored_answer
+from tallystick.ledger.pay import Paid, check_key, find_answer, paid_before, pay, rehearse, stored_answer
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.publish.models import Regression, bounded
 from tallystick.publish.outcome import Answer
-from tallystick.publish.work import Progress, Work, default_key
+from tallystick.publish.work import Work, default_key
 from tallystick.tables import run
 from tallystick.tables.expressions import Expression, col, when
 from tallystick.tables.measures import sum as total
+from tallystick.tables.progress import Progress, reported
 from tallystick.tables.sources import request
 from tallystick.tables.steps import EachRow
 
@@ -194,7 +195,7 @@ class RowsWork(Work):
         """Return the fit that a request asks for. Without a key, the fit and its data are the key."""
         model, plan = asked.model(), asked.plan().with_account(account)
         recipe = model._recipe()
-        key = request.key or default_key("fit", fit_hash(plan, recipe), dataset)
+        key = request.key_or(default_key("fit", fit_hash(plan, recipe), dataset))
         loss = model._loss(recipe)
         return cls(account, dataset, request.why or "", key, plan, asked, recipe, loss, request.cost.pure)
 
@@ -239,12 +240,23 @@ class RowsWork(Work):
 
     def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
         """Return the charge that has the answer, if there is one."""
-        paid = find_answer(self, self.account, key=self.key, delta=self.charged_delta)
-        if paid is not None:
-            return {"hash": self.hash, "again": paid.receipt.charge}
+        earlier = self._earlier()
+        if earlier is not None:
+            return {"hash": self.hash, "again": earlier.charge}
         self._require_stated()
         before = paid_before(self, self.account, delta=self.charged_delta)
         return {"hash": self.hash, "paid_before": None if before is None else before.to_data()}
+
+    def _earlier(self) -> Receipt | None:
+        try:
+            paid = find_answer(self, self.account, key=self.key, delta=self.charged_delta)
+        except IdempotencyConflict:  # the offer says it
+            return None
+        return None if paid is None else paid.receipt
+
+    def check_key(self) -> None:
+        """Raise if the key cannot be used for this fit."""
+        check_key(self, self.account, key=self.key, delta=self.charged_delta)
 
     def _require_stated(self) -> None:
         """Refuse a new fit at an epsilon without a delta, unless the caller said that pure epsilon is meant."""
@@ -274,9 +286,9 @@ class RowsWork(Work):
 
     def fit(self, progress: Progress = None) -> FittedModel:
         """Pay, read, fit, store; the same key gives the same model and charges nothing."""
-        if progress is not None:
-            progress("rows")
-        with self.asking():
+        with reported(progress) as tell, self.asking():
+            if tell is not None:
+                tell("rows")
             paid = self._stored()
             if paid is None:
                 with self.opened() as opened:

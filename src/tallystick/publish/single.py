@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tallystick.digits import nearest, typed
 from tallystick.errors import InvalidInput
-from tallystick.printing import nearest
 from tallystick.publish import columns
 from tallystick.tables.sources import unpaid_file
 
@@ -55,7 +55,7 @@ class DataOptions:
         if self.lower is None or self.upper is None:
             raise InvalidInput("lower", None, "lower and upper: public bounds, chosen without looking at the data")
         if not self.lower < self.upper:
-            raise InvalidInput("lower", self.lower, f"a bound below upper, {self.upper:g}")
+            raise InvalidInput("lower", self.lower, f"a bound below upper, {typed(self.upper)}")
         return self.lower, self.upper
 
 

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tallystick.accounting import check
+from tallystick.digits import interval, nearest, percent, percent_up, plural, typed, with_interval
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
-from tallystick.printing import percent, percent_up, visible
+from tallystick.printing import visible
 from tallystick.publish.datasets import find, register
 from tallystick.tables.answers import TreeQuantile
 from tallystick.tables.denial import for_suggestion
@@ -55,7 +56,7 @@ class Openness(NamedTuple):
 UNSURE, SAYS_NOTHING = Openness(0.2, 4.0), Openness(0.5, 10.0)
 """From where on this is said, and from where on it is not applied without a word. Both are compared with what follows
 from released and public numbers alone."""
-WAYS_OUT = "a larger price, fewer columns at a time, or caps and bounds of your own by what you know"
+WAYS_OUT = "a higher cost, fewer columns at a time, or limits and bounds that you know"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +121,9 @@ class Suggestion:
             return ""
         share, times = SAYS_NOTHING
         return (
-            f"{', '.join(names)}: for all that the noise tells, {percent(share)} or more may be beyond, or a range "
-            f"{times:g} times as narrow would do, or values reach {times:g} times as far, so this says next to "
-            f"nothing. What helps: {WAYS_OUT}"
+            f"{', '.join(names)}: too noisy to rely on. {percent(share)} or more may be outside, a range "
+            f"{typed(times)} times as narrow may be enough, or values may reach {typed(times)} times as far. "
+            f"What helps: {WAYS_OUT}"
         )
 
     def applied(self, table: Table, *, anyway: bool = False) -> Table:
@@ -142,10 +143,10 @@ class Suggestion:
         receipt = self.release.receipt
         paid = "" if receipt is None else f" (charge {receipt.charge})"
         said = [f"{cap.name} {cap.value}" for cap in self.caps]
-        said += [f"{visible(b.column)} {b.lower:g} to {b.upper:g}" for b in self.bounds]
+        said += [f"{visible(b.column)} {typed(b.lower)} to {typed(b.upper)}" for b in self.bounds]
         return (
-            f"from private quantiles{paid}: {', '.join(said)}; about {100 * self.within:g} % of the units keep to each "
-            f"cap, and {100 * self.beyond:g} % of one value of each unit are beyond each bound"
+            f"from private quantiles{paid}: {', '.join(said)}; about {percent(self.within)} of the units keep to each "
+            f"cap, and {percent(self.beyond)} of one value of each unit are beyond each bound"
         )
 
     def to_data(self) -> dict[str, Any]:
@@ -301,8 +302,10 @@ def _bound(release: Release, i: int, column: str, declared: tuple[float, float],
 
 
 def _quantile(release: Release, name: str) -> tuple[float, float, float]:
-    value, lower, upper = (float(release.data[f"{name}{tail}"][0]) for tail in ("", "_lower", "_upper"))
-    return value, lower, upper
+    """Return the quantile as drawn, even if the noise hides it, and its interval."""
+    value = release.drawn()[name][0]
+    lower, upper = (release.data[f"{name}{end}"][0] for end in ("_lower", "_upper"))
+    return float(value), float(lower), float(upper)
 
 
 def friendly(low: float, high: float, declared: tuple[float, float]) -> tuple[float, float]:
@@ -325,23 +328,54 @@ def friendly(low: float, high: float, declared: tuple[float, float]) -> tuple[fl
     return (lower, upper) if lower < upper else (first, last)
 
 
+NAMES = {"max_groups": "max groups", "max_rows_per_group": "max rows per group"}
+"""The limits in words."""
+
+
 def lines(found: Suggestion) -> list[str]:
-    """A suggestion for people."""
+    """Return a suggestion for people: one line for each limit and each column, and what the noise may hide."""
+    who = plural(found.release.who)
     said = []
     for cap in found.caps:
-        shares = ", ".join(f"{100 * share:.0f} % have at most {size}" for size, share in _told_shares(cap))
-        end = " or more" if cap.value == CANDIDATES[-1] else ""
-        noise = "" if cap.lower == cap.upper else f" (the noise leaves {cap.lower} to {cap.upper})"
-        said.append(f"{cap.name:<20}{cap.value}{end}{noise}: of the units about {shares}")
-        said += _unsure(cap, "of the units have more", "a cap")
+        said += [_cap_line(cap, who), *_unsure(cap, f"of {who} have more", "a limit")]
     for bound in found.bounds:
-        ends = zip((found.beyond, 1 - found.beyond), (bound.lower_quantile, bound.upper_quantile), strict=True)
-        told = "; ".join(f"{100 * p:g} % quantile {v:.4g} [{a:.4g}, {b:.4g}]" for p, (v, a, b) in ends)
-        said.append(f"bounds of {visible(bound.column)}".ljust(19) + f" {bound.lower:g} to {bound.upper:g}: {told}")
+        said.append(_bound_line(bound, found.beyond))
         if bound.reaches:
-            said.append(" " * 20 + "values reach the upper end of the declared range: it may be too narrow")
-        said += _unsure(bound, "of the values lie beyond an end", "a range")
-    return [*said, "In brackets: 95 % intervals over the privacy noise, for one value of each unit."]
+            said.append("  Values reach the upper end of the range: it may be too narrow.")
+        said += _unsure(bound, "of values are outside the bounds", "a range")
+    return said
+
+
+def details(found: Suggestion) -> list[str]:
+    """Return how the suggestion was measured, as lines for a terminal."""
+    who, within, beyond = found.release.who, percent(found.within), percent(found.beyond)
+    return [
+        f"Intervals in brackets: 95 %, privacy noise only, for one value per {who}.",
+        f"About {within} of {plural(who)} keep to each limit; about {beyond} of values are outside each bound.",
+    ]
+
+
+def _cap_line(cap: Cap, who: str) -> str:
+    """Return a suggested limit, the share of people who keep to it, and the shares at limits that the noise allows."""
+    shares = dict(_told_shares(cap))
+    end = " or more" if cap.value == CANDIDATES[-1] else ""
+    kept = f" About {_rounded(shares[cap.value])} of {who} have {cap.value} or fewer" if cap.value in shares else ""
+    others = "".join(f"; with {size} it would be {_rounded(p)}" for size, p in shares.items() if size != cap.value)
+    noise = "" if cap.lower == cap.upper else f" The noise allows {cap.lower} to {cap.upper}."
+    return f"{NAMES[cap.name]}: {cap.value}{end}.{kept}{others}{'.' * bool(kept or others)}{noise}"
+
+
+def _rounded(share: float) -> str:
+    return percent(round(share, 2))
+
+
+def _bound_line(bound: Bound, beyond: float) -> str:
+    """Return suggested bounds, and the two quantiles that they are made from."""
+    levels = (beyond, 1 - beyond)
+    quantiles = zip(levels, (bound.lower_quantile, bound.upper_quantile), strict=True)
+    below = ", ".join(f"{percent(p)} below {with_interval(v, a, b)}" for p, (v, a, b) in quantiles)
+    ends = f"{typed(bound.lower)} to {typed(bound.upper)}"
+    return f"bounds of {visible(bound.column)}: {ends}. Values: {below}."
 
 
 def _told_shares(cap: Cap) -> list[tuple[int, float]]:
@@ -364,10 +398,10 @@ def _unsure(found: Cap | Bound, more: str, it: str) -> list[str]:
     if found.may_be_beyond >= UNSURE.share:
         hidden.append(f"up to {percent_up(found.may_be_beyond, 2)} {more}")
     if found.times_too_wide >= UNSURE.times:
-        hidden.append(f"{it} {found.times_too_wide:.2g} times as narrow would do")
+        hidden.append(f"{it} {nearest(found.times_too_wide, 2)} times as narrow is enough")
     if isinstance(found, Bound):
         hidden += _far(found)
-    return [" " * 20 + f"unsure: the noise may hide that {', or that '.join(hidden)}. What helps: {WAYS_OUT}"]
+    return [f"  Uncertain: the noise may hide that {', or that '.join(hidden)}. What helps: {WAYS_OUT}."]
 
 
 def _far(bound: Bound) -> list[str]:
@@ -375,7 +409,7 @@ def _far(bound: Bound) -> list[str]:
     if bound.times_too_narrow < UNSURE.times:
         return []
     low, high = bound.lower_quantile[1], bound.upper_quantile[2]
-    return [f"values from {low:.4g} to {high:.4g} are usual, with {percent_up(bound.may_be_beyond, 2)} beyond an end"]
+    return [f"values from {interval(low, high)} are usual, with {percent_up(bound.may_be_beyond, 2)} beyond an end"]
 
 
 def apply(found: Suggestion, name: str, book: Ledger, *, anyway: bool = False) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,19 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallystick.accounting.adjacency import Protects
 from tallystick.cards import card
-from tallystick.errors import BudgetExceeded, DataChanged, NotComputable, Refused, Remedy
-from tallystick.ledger.chain import digest
+from tallystick.errors import BudgetExceeded, DataChanged, IdempotencyConflict, Refused, Remedy, Unavailable
+from tallystick.ledger.chain import check_reason, digest
 from tallystick.ledger.pay import charged_delta
-from tallystick.printing import given, up
 from tallystick.publish.datasets import told_of_moves
 from tallystick.publish.outcome import Answer, Offer, Outcome, Payment, Released
-from tallystick.rounding import as_written
 from tallystick.tables import run
 from tallystick.tables.denial import with_plans, with_prices
 from tallystick.tables.epsilon_alone import require_stated
-from tallystick.tables.reporting.plan import GROUP_SIZES, error_words
+from tallystick.tables.progress import Progress
+from tallystick.tables.reporting.plan import GROUP_SIZES, USUAL_SIZE, details, error_words, summary, title
 from tallystick.tables.sources import NO_NAMES, Names, identity
 
 if TYPE_CHECKING:
@@ -37,10 +34,6 @@ if TYPE_CHECKING:
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
     from tallystick.tables.sql.answer import Answered
-
-Progress = Callable[[str], None] | None
-USUAL_SIZE = 1_000
-"""Rows in a group for which an error is shown if no size is named."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,13 +85,25 @@ class Work:
             price=str(price),
             price_amount=price.to_dict(),
             price_epsilon=self._alone(price),
+            cost=self._cost(price),
             left=left.text(upward=False),
             left_amount=left.to_dict(),
             fits=price.fits(left),
             would_fit=self._problem(lambda: self.account.rehearse(price)),
-            refused=self._problem(lambda: self.account.admit(price, source=self._source)),
+            refused=self._problem(lambda: self._check_run(price)),
             **facts,
         )
+
+    def _check_run(self, price: Amount) -> None:
+        """Raise what ``run`` would raise about the key, the reason and the data, before it opens them."""
+        if self.why:  # a price may be asked before there is a reason
+            check_reason(self.why)
+        self.check_key()
+        self.account.admit(price, source=self._source)
+
+    def check_key(self) -> None:
+        """Raise if the key cannot be used for this request."""
+        run.check_key(self.plan, self.account, key=self.key, dataset=self.dataset.name, names=self.names)
 
     def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
         """Return what the offer says besides; raise if a new plan does not say which epsilon it means."""
@@ -122,6 +127,9 @@ class Work:
             "groups": facts["keys"],
             "warnings": tuple(facts["warnings"]),
             "explained": plan.explain(),
+            "title": title(plan.query, self.dataset.name),
+            "summary": tuple(summary(plan, sizes)),
+            "details": tuple(details(plan)),
         }
 
     def forms(self) -> run.Forms:
@@ -141,7 +149,12 @@ class Work:
         return identity(table.source, table.name)
 
     def _alone(self, price: Amount) -> str:
-        return epsilon_alone(self.privacy, price, self.account.quoted_delta(float(price.delta)))
+        return self.account.release_epsilon(price, self.privacy)
+
+    def _cost(self, price: Amount) -> str:
+        """Return the price beside what is left, and as epsilon."""
+        epsilon = self._alone(price)
+        return price.of_left(self.account.remaining) + (f" ({epsilon})" if epsilon else "")
 
     def _problem(self, check: Callable[[], None]) -> dict[str, Any] | None:
         """Return the denial or refusal that a check raises, as data."""
@@ -151,6 +164,8 @@ class Work:
             return self.denial(problem).to_data()
         except Refused as problem:
             return self.refusal(problem).to_data()
+        except (IdempotencyConflict, Unavailable) as problem:
+            return problem.to_data()
         return None
 
     def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
@@ -198,10 +213,9 @@ class Work:
         said = {"holds": made.holds, "left_out": made.left_out, "noisy": made.noisy, "wide": made.wide}
         removed = [each.to_data() for each in made.removed()]
         facts = {"plan_hash": self.plan.hash, **said, "widths": made.widths(), "removed": removed}
-        notes = tuple(filter(None, said.values()))
-        return self.outcome(
-            made.receipt, fresh=made.fresh, table=released_table(made), facts=facts, notes=notes, **found
-        )
+        facts["effect"] = made.effect
+        shown = {"table": released_table(made), "notes": made.notes, "details": tuple(made.details())}
+        return self.outcome(made.receipt, fresh=made.fresh, facts=facts, **shown, **found)
 
     def card(self, made: Release) -> Card:
         """Return the privacy card of a release."""
@@ -209,8 +223,17 @@ class Work:
 
     def payment(self, receipt: Receipt, *, fresh: bool) -> Payment:
         """Return what was paid and what is left now."""
-        price, left = self.account.paid(receipt), self.account.remaining.text(upward=False)
-        return Payment(receipt.charge, not fresh, str(price), self._alone(price), left, self.account.name, receipt.head)
+        price, left = self.account.paid(receipt), self.account.remaining
+        return Payment(
+            charge=receipt.charge,
+            again=not fresh,
+            price=str(price),
+            price_epsilon=self._alone(price),
+            left=left.text(upward=False),
+            left_of_limit=left.of_limit(self.account.limit),
+            population=self.account.name,
+            head=receipt.head,
+        )
 
     def say_changed(self, payment: Payment) -> None:
         """Warn if a stored answer is older than the registration or the file of its data."""
@@ -237,7 +260,7 @@ class Work:
     def outcome(self, receipt: Receipt | None, *, fresh: bool, **found: Any) -> Outcome:
         """Return the outcome with its payment, receipt and key."""
         assert receipt is not None  # an account has paid
-        key = self.key or self.account.ledger.charge_row(receipt.charge)[0].key
+        key = self.account.ledger.charge_row(receipt.charge)[0].key if self.key is None else self.key
         return Outcome(key, self.payment(receipt, fresh=fresh), receipt=json.loads(receipt.to_json()), **found)
 
 
@@ -275,28 +298,3 @@ def released_table(made: Release | Answered) -> Released:
         about=made.about_csv(),
         document={**document, "rows": []},
     )
-
-
-def epsilon_alone(loss: PrivacyLoss, price: Amount, delta: float) -> str:
-    """Return a release by itself as epsilon; empty if the price is an epsilon.
-
-    The release's own loss may promise more than the price it is charged at. ``delta`` is that at which the account's
-    epsilon is shown.
-
-    >>> from tallystick.accounting.losses import pure_dp, zcdp
-    >>> from tallystick.ledger import Amount, Filter
-    >>> epsilon_alone(pure_dp(epsilon=0.1), Amount(Filter("zcdp"), 5_000_000_000), 1e-6)
-    'epsilon 0.1'
-    >>> epsilon_alone(zcdp(rho=0.005), Amount(Filter("zcdp"), 5_000_000_000), 1e-6)
-    'epsilon 0.43 at delta 1e-06'
-    """
-    if price.filter.kind == "approx" or price.a0 <= 0:
-        return ""
-    charged = price.filter.guarantee(price.a0, price.a1, Protects()).epsilon(delta=delta)
-    try:
-        pure, own = loss.epsilon(delta=0.0), loss.epsilon(delta=delta)
-    except NotComputable:
-        pure, own = math.inf, charged
-    if pure < math.inf:
-        return f"epsilon {up(as_written('epsilon', pure), 3)}"
-    return f"epsilon {up(min(own, charged), 3)} at delta {given(delta)}"

@@ -16,12 +16,12 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from tallystick.accounting import check
+from tallystick.digits import plural, typed
 from tallystick.errors import InvalidInput, Refused, Remedy
 from tallystick.inference import means
 from tallystick.inference.linear import tree_leaves
 from tallystick.inference.noise import Floats
 from tallystick.inference.released import Answer
-from tallystick.printing import plain as shown_number
 from tallystick.tables.answers import Cell, Spread, TreeQuantile
 from tallystick.tables.estimates import (
     Estimate,
@@ -64,6 +64,8 @@ class Measure(ABC):
     """Whether the size of the group must be assumed to predict the error."""
     moved_by_clamping: ClassVar[bool] = False
     """Whether a single value far beyond the bounds would move it; quantiles and bins stay where they are."""
+    stays_in_bounds: ClassVar[bool] = False
+    """True if the value lies in the bounds of its column, so that an interval can be most of them."""
     counts: ClassVar[bool] = False
     """True if its columns are numbers of rows or people. A reader sees their intervals cut at 0."""
     by_rows: ClassVar[bool] = True
@@ -97,6 +99,10 @@ class Measure(ABC):
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         """Its column or columns."""
 
+    def published(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
+        """Its column or columns as a table has them. NaN is "no value": the noise hides it."""
+        return self.read(numbers, confidence)
+
     @abstractmethod
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         """Predicted half-width for a group with that many rows; ``numbers`` carry laws only."""
@@ -105,9 +111,8 @@ class Measure(ABC):
         """One of its cells with both intervals of ``ts.inference``, where those are known."""
         raise Refused(f"a {self.kind} has no answer of its own. Works: the measures of ts, sums from 0")
 
-    @property
-    def said(self) -> str:
-        """What it is and what is done to its values, in words for a reader; known once ``bound``."""
+    def said(self, who: str) -> str:
+        """Return what it is and what is done to its values; ``who`` is the word for one person."""
         return self.kind.replace("_", " ")
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
@@ -141,8 +146,7 @@ class Count(Measure):
     def never_negative(self) -> bool:
         return True
 
-    @property
-    def said(self) -> str:
+    def said(self, who: str) -> str:
         return "number of rows"
 
     def parts(self) -> tuple[Part, ...]:
@@ -165,9 +169,8 @@ class CountUnits(Count):
     kind: ClassVar[str] = "count_units"
     by_rows: ClassVar[bool] = False
 
-    @property
-    def said(self) -> str:
-        return "number of units that have a row, each counted once in a group"
+    def said(self, who: str) -> str:
+        return f"number of {plural(who)} with at least one row, each counted once in a group"
 
     def parts(self) -> tuple[Part, ...]:
         return (Units(),)
@@ -204,12 +207,10 @@ class ColumnMeasure(Measure):
             raise InvalidInput("missing", self.missing, f"None, or a value from {low:g} to {high:g}")
         return replace(self, lower=low, upper=high, whole=kind == "integer")
 
-    @property
-    def said(self) -> str:
-        low, high = (shown_number(end) for end in self.limits)
-        empty = "left out" if self.missing is None else f"counted as {shown_number(self.missing)}"
-        clamped = f"each clamped to {low}..{high} (below counts as {low}, above as {high})"
-        return f"{self.named}, {clamped}; missing values are {empty}"
+    def said(self, who: str) -> str:
+        low, high = (typed(end) for end in self.limits)
+        empty = "skipped" if self.missing is None else f"counted as {typed(self.missing)}"
+        return f"{self.named}; values below {low} count as {low}, above {high} as {high}; missing values are {empty}"
 
     @property
     def named(self) -> str:
@@ -291,6 +292,7 @@ class Mean(ColumnMeasure):
 
     kind: ClassVar[str] = "mean"
     moved_by_clamping: ClassVar[bool] = True
+    stays_in_bounds: ClassVar[bool] = True
 
     def parts(self) -> tuple[Part, ...]:
         return (self.total, self.present)
@@ -369,6 +371,7 @@ class Quantile(ColumnMeasure):
     """A quantile from a noisy tree; several quantiles of one column share the tree."""
 
     kind: ClassVar[str] = "quantile"
+    stays_in_bounds: ClassVar[bool] = True
     p: float = 0.5
     bins: int | None = None
 
@@ -400,6 +403,10 @@ class Quantile(ColumnMeasure):
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         noisy = numbers[self.tree]
         return (self._within(self._leaves(noisy.table), self._margin(noisy, confidence)),)
+
+    def published(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
+        (estimate,) = self.read(numbers, confidence)
+        return (estimate.unless_hidden(*self.limits),)
 
     def _leaves(self, nodes: Floats) -> Floats:
         cut = self.tree.bins
@@ -443,9 +450,8 @@ class Histogram(Measure):
     column: str
     edges: tuple[float, ...]
 
-    @property
-    def said(self) -> str:
-        low, high = shown_number(self.edges[0]), shown_number(self.edges[-1])
+    def said(self, who: str) -> str:
+        low, high = typed(self.edges[0]), typed(self.edges[-1])
         return f"rows with {self.column} in each bin; values below {low}, above {high}, or missing are not counted"
 
     @classmethod
@@ -482,3 +488,12 @@ class Histogram(Measure):
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         return cell.count(numbers[self.parts()[0]])
+
+
+def public_bounds(measures: Mapping[str, Measure | None]) -> dict[str, tuple[float, float]]:
+    """Return the bounds of the columns whose value lies in them, by the name of the column."""
+    found = {}
+    for name, measure in measures.items():
+        if isinstance(measure, ColumnMeasure) and measure.stays_in_bounds:
+            found[name] = measure.limits
+    return found

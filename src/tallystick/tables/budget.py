@@ -9,6 +9,7 @@ first power, of ``reference * levels^(1/2)``, or ``reference * levels``. Only pu
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -161,6 +162,8 @@ def lone_probability(query: Query, noises: tuple[PartNoise, ...], tau: int) -> f
 
 AMOUNTS = ("rho", "epsilon", "delta")
 """Words of a price that may be fractions, such as "1/24"."""
+LEAST_DELTA = 2.3e-308
+"""The smallest delta above 0 that a plan may name. Smaller doubles lose digits, and no price can be computed."""
 ALLOWED = "one price: a rho, an epsilon, or an error"
 _WORDS = ("rho", "epsilon", "delta", "error", "confidence", "weights", "caps_share", "caps_seen_to", "caps_totals")
 
@@ -202,6 +205,8 @@ def priced(query: Query, given: Mapping[str, Any], protects: Protects) -> Priced
             raise InvalidInput(word, budget[word], "a budget from 1e-9 to 1e9")
     if "delta" in budget:
         budget["delta"] = check.probability("delta", budget["delta"])
+        if 0 < budget["delta"] < LEAST_DELTA:
+            raise InvalidInput("delta", budget["delta"], f"0, or a number from {LEAST_DELTA} to 1")
     query = with_removed(query, budget)
     ways = {"rho": _by_rho, "error": _by_error, "epsilon": _by_epsilon if "delta" in budget else _by_pure_epsilon}
     return ways[named[0]](query, budget, protects)
@@ -243,6 +248,8 @@ def _by_epsilon(query: Query, budget: dict[str, Any], protects: Protects) -> Pri
         raise InvalidInput("delta", delta, f"more than {up(used)}, which private_keys uses; or epsilon= alone")
     # the noise may fail with what the keys leave of delta: delta = used + (1 - used) * rest
     rest = (delta - used) / (1.0 - used) * (1.0 - 1e-12)
+    if rest < sys.float_info.min:
+        raise InvalidInput("delta", delta, f"at least {LEAST_DELTA} more than the {up(used)} that private_keys uses")
 
     def fits(rho: float) -> bool:
         noises = allocated(query, DiscreteGaussian, Fraction(rho), budget)

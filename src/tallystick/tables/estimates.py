@@ -83,6 +83,16 @@ class Estimate:
         outside = (self.upper <= low) | (self.lower >= high)
         return Estimate(inside.value, np.where(outside, low, inside.lower), np.where(outside, high, inside.upper))
 
+    def unless_hidden(self, low: float, high: float) -> Estimate:
+        """Return the estimate without a value where its interval is all of the public bounds.
+
+        >>> ages = Estimate(np.array([0.2, 40.0]), np.array([0.0, 31.0]), np.array([110.0, 52.0]))
+        >>> ages.unless_hidden(0.0, 110.0).value.tolist()
+        [nan, 40.0]
+        """
+        is_hidden = (self.lower <= low) & (self.upper >= high)
+        return Estimate(np.where(is_hidden, np.nan, self.value), self.lower, self.upper)
+
     def whole(self) -> Estimate:
         """The same for people, of numbers that are whole in the data: the interval is rounded outward."""
         return Estimate(np.rint(self.value), np.floor(self.lower), np.ceil(self.upper))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallystick.accounting import check
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput
 
 STEP_BITS = 24
@@ -128,7 +129,7 @@ def histogram_bins(edges: Sequence[Any]) -> Binning:
     if not 2 <= len(steps) <= MOST_BINS + 1 or not all(a < b for a, b in itertools.pairwise(steps)):
         raise InvalidInput("edges", list(steps[:8]), f"2 to {MOST_BINS + 1} rising numbers")
     if max(abs(steps[0]), abs(steps[-1])) > LARGEST_BOUND:
-        raise InvalidInput("edges", (steps[0], steps[-1]), f"numbers up to {LARGEST_BOUND:g}")
+        raise InvalidInput("edges", (steps[0], steps[-1]), f"numbers up to {typed(LARGEST_BOUND)}")
     return Binning(steps, clamp=False)
 
 
@@ -144,7 +145,7 @@ def bounds(lower: Any, upper: Any) -> tuple[float, float]:
     if not low < high:
         raise InvalidInput("bounds", (low, high), "a lower bound below the upper bound")
     if max(abs(low), abs(high)) > LARGEST_BOUND:
-        raise InvalidInput("bounds", (low, high), f"bounds up to {LARGEST_BOUND:g}")
+        raise InvalidInput("bounds", (low, high), f"bounds up to {typed(LARGEST_BOUND)}")
     if high - low < 1e-9 * max(1.0, abs(low), abs(high)):
         raise InvalidInput("bounds", (low, high), "bounds further apart")
     return low, high

@@ -117,8 +117,9 @@ class Overlap:
     def of(cls, ledger: Ledger, own: Identity) -> Overlap:
         """Compare opened data with every registered dataset, by name and by mark.
 
-        A registered path can be a link that leads elsewhere by now. Where it leads counts only if no dataset is
-        registered for that place itself: a link must not take over the data of another dataset.
+        A registered path can be a link that leads elsewhere by now. It counts for nothing if a dataset was registered
+        for that place before the link was: a link must not take over the data of another dataset. A registration that
+        came later, or that saw no file there, does not take over where a registered link leads: both count.
         """
         settled, moved, part = [], [], []
         for dataset in ledger.datasets().values():
@@ -129,12 +130,26 @@ class Overlap:
                 moved.append(dataset)
             elif marked.touches(own):
                 part.append(dataset)
-        return cls(tuple(settled or moved), tuple(part))
+        links = [link for link in moved if not any(_was_before(link, own, dataset) for dataset in settled)]
+        return cls((*settled, *links), tuple(part))
 
     @property
     def all(self) -> tuple[Registered, ...]:
         """All datasets that share rows with the opened data."""
         return (*self.same, *self.part)
+
+
+def _was_before(link: Registered, own: Identity, dataset: Registered) -> bool:
+    """True if a dataset was registered as the opened data, with a file there, before a link that leads to them now.
+
+    A name can be registered before its file exists. Such a registration has no inode.
+    """
+    first, _ = link.history[0]
+    for entry, marks in dataset.history:
+        has_seen = any(mark.startswith(INODE) for mark in marks)
+        if has_seen and not marks.isdisjoint(own.all_marks):
+            return entry < first
+    return False
 
 
 def recognise(ledger: Ledger, own: Identity) -> Recognised:

@@ -11,7 +11,8 @@ from typing import Any
 
 from tallystick.drawing import table
 from tallystick.errors import Unavailable
-from tallystick.printing import cell, csv_cell, escaped
+from tallystick.printing import csv_cell, escaped
+from tallystick.tables import layout
 from tallystick.tables.estimates import cut_at_zero
 
 
@@ -108,23 +109,14 @@ class Columns:
         return Path(path)
 
     def lines(self, most: int = 40) -> list[str]:
-        """The table for a terminal: values with their intervals, the first ``most`` rows."""
-        fields = [name for name in self.columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in self.data)]
-        lines = [[escaped(name) for name in fields]]
-        rows, groups = _rows(self.for_readers), self.groups
-        for row in rows[:most]:
-            ends = {name: (row.get(f"{name}_lower"), row.get(f"{name}_upper")) for name in fields}
-            lines.append(
-                [
-                    escaped(_shown(row[name])) if name in groups else _with_interval(row[name], *ends[name])
-                    for name in fields
-                ]
-            )
-        widths = [max(len(line[i]) for line in lines) for i in range(len(fields))]
-        shown = [
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-        ]
-        return [*shown, *([f"... and {len(rows) - most} more groups"] if len(rows) > most else [])]
+        """The table for a terminal: values with their errors or intervals, the first ``most`` rows."""
+        more = max(0, len(self.rows) - most)
+        return [*layout.lines(self._columns(most)), *([f"... {more:,} more"] if more else [])]
+
+    def _columns(self, most: int) -> list[layout.Column]:
+        """The first ``most`` rows as people see them."""
+        first = {name: column[:most] for name, column in self.data.items()}
+        return layout.layout(first, self.groups, self.counts)
 
     def bars(self, *, fields: int = 3, groups: int = 20) -> list[dict[str, Any]]:
         """The first columns with intervals, each with its first groups, as a chart draws them."""
@@ -133,13 +125,16 @@ class Columns:
         ends = {f"{name}{end}" for name in named for end in ("_lower", "_upper")}
         keys = [name for name in data if name not in named and name not in ends]
         count = len(data[named[0]]) if named else 0
-        labels = [", ".join(escaped(_shown(data[key][i])) for key in keys) for i in range(min(count, groups))]
+        labels = [
+            ", ".join(escaped(layout.plain_text(data[key][i])) for key in keys) for i in range(min(count, groups))
+        ]
+        shown = {column.name: list(column.values) for column in self._columns(groups)}
         return [
             {
                 "field": escaped(name),
                 "about": self.about(name),
                 "groups": [label or "all" for label in labels],
-                "shown": [shown_value(value) for value in data[name][:groups]],
+                "shown": shown[escaped(name)],
                 "value": data[name][:groups],
                 "lower": data[f"{name}_lower"][:groups],
                 "upper": data[f"{name}_upper"][:groups],
@@ -152,11 +147,12 @@ class Columns:
         """What a column is and what was done to its values, where that is known."""
         return ""
 
-    def html(self) -> str:
-        """The first 50 rows as a table for a notebook."""
-        names = [escaped(name) for name in self.columns]
-        rows = _rows(self.for_readers)[:50]
-        return table(names, ([escaped(_shown(value)) for value in row.values()] for row in rows))
+    def html(self, most: int = 50) -> str:
+        """The first ``most`` rows as a table for a notebook; numbers are right-aligned."""
+        columns = self._columns(most)
+        rows = zip(*(column.cells for column in columns), strict=True)
+        is_right = [not column.is_text for column in columns]
+        return table([column.header for column in columns], list(rows), is_right)
 
 
 def _optional(package: str, needed_by: str) -> Any:
@@ -181,19 +177,6 @@ def _cut(values: Sequence[Any], lower: Sequence[Any], upper: Sequence[Any]) -> t
     return [low for low, _ in cut], [high for _, high in cut]
 
 
-def shown_value(value: Any) -> str:
-    """One value as people see it."""
-    if isinstance(value, float):
-        return cell(value)
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return f"{value:,}" if is_whole else escaped(_shown(value))
-
-
-def _with_interval(value: Any, lower: Any, upper: Any) -> str:
-    shown = shown_value(value)
-    return shown if lower is None else f"{shown} [{shown_value(lower)}, {shown_value(upper)}]"
-
-
 def beside(path: str | Path) -> Path:
     """Where a table in this file says what its intervals are about.
 
@@ -206,18 +189,12 @@ def beside(path: str | Path) -> Path:
 def csv_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     """Rows as CSV text, with nothing that a spreadsheet would run or that a terminal would obey."""
     lines = [[csv_cell(name) for name in columns]]
-    lines += [[csv_cell(value) if isinstance(value, str) else _shown(value) for value in row] for row in rows]
+    lines += [
+        [csv_cell(value) if isinstance(value, str) else layout.plain_text(value) for value in row] for row in rows
+    ]
     return "".join(",".join(_quoted(cell) for cell in line) + "\n" for line in lines)
 
 
 def _quoted(cell: str) -> str:
     """A CSV cell. Semicolons and tabs are quoted too: some spreadsheets end a cell there, and run what follows."""
     return f'"{cell.replace(chr(34), chr(34) * 2)}"' if any(c in cell for c in ',;\t"\r\n') else cell
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return format(value, ".10g")
-    return value.isoformat() if isinstance(value, datetime.date) else str(value)

@@ -80,7 +80,7 @@ class Private:
         >>> wards = {"ward": ["a", "b"]}
         >>> print(source.sql("EXPLAIN SELECT ward, COUNT(*) FROM visits GROUP BY ward", visits, keys=wards, rho=0.1))
         price    zcdp(rho=0.1, delta=0)
-        error    count +-6 in 95 of 100 cases
+        error    count ±6 in 95 of 100 cases
         ...
         """
         return asked_of(text, tables, self.account, **options)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallystick import __version__
+from tallystick.digits import people, up
 from tallystick.drawing import bars
 from tallystick.errors import LedgerIntegrity
-from tallystick.printing import escaped, html_text, json_text, plain, visible
-from tallystick.tables.aggregates import Mean
+from tallystick.printing import escaped, html_text, json_text, visible
+from tallystick.tables.aggregates import public_bounds
 from tallystick.tables.answers import answers_of
 from tallystick.tables.consistent import Consistent, consistent
 from tallystick.tables.estimates import Estimate, Noisy
@@ -27,7 +28,7 @@ from tallystick.tables.reporting.columns import described, measured
 from tallystick.tables.reporting.limits import limit_lines
 from tallystick.tables.reporting.line import CELLS, Line
 from tallystick.tables.reporting.report import Report
-from tallystick.tables.reporting.words import interval_meaning, noisy_means
+from tallystick.tables.reporting.words import interval_meaning, too_noisy_to_use
 
 if TYPE_CHECKING:
     from tallystick.inference.released import Answer
@@ -97,7 +98,7 @@ class Release(Columns):
         """Every measure's column or columns, with intervals at any confidence."""
         numbers, estimates = self.numbers, dict[str, Estimate]()
         for name, measure in self.plan.query.measures:
-            estimates |= dict(zip(measure.fields(name), measure.read(numbers, confidence), strict=True))
+            estimates |= dict(zip(measure.fields(name), measure.published(numbers, confidence), strict=True))
         return estimates
 
     def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Line, ...]:
@@ -106,7 +107,7 @@ class Release(Columns):
         Units over each cap, rows over the caps (of each unit up to a limit), values beyond each bound, each with of how
         many and which share. Values are of rows that count, each counted as much as its row.
         """
-        return limit_lines(self.plan.query.removed, self.numbers, confidence)
+        return limit_lines(self.plan.query.removed, self.numbers, confidence, self.who)
 
     def widths(self, *, confidence: float = CONFIDENCE) -> dict[str, dict[str, float]]:
         """How wide the intervals of each column came out: ``median`` and ``largest`` over its groups."""
@@ -148,9 +149,12 @@ class Release(Columns):
         return columns
 
     def drawn(self) -> dict[str, list[Any]]:
-        """Values of each measure, also where ``data`` has none because the released count does not exclude 0."""
-        found = self.estimates(confidence=NO_CONFIDENCE)
-        return {name: _plain(estimate.value) for name, estimate in found.items()}
+        """Values of each measure, also where ``data`` has none because the noise hides them."""
+        numbers, values = self.numbers, dict[str, list[Any]]()
+        for name, measure in self.plan.query.measures:
+            for field, estimate in zip(measure.fields(name), measure.read(numbers, NO_CONFIDENCE), strict=True):
+                values[field] = _plain(estimate.value)
+        return values
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -180,13 +184,13 @@ class Release(Columns):
 
     def about_csv(self) -> str:
         """What the intervals are about and what the caps left out, as CSV text: ``table.about.csv`` beside a table."""
-        return csv_text(CELLS, Report(self.plan).about(self.removed()))
+        return csv_text(CELLS, Report(self.plan).about(self.removed(), self.noisy))
 
     def to_data(self) -> dict[str, Any]:
         """Rows, plan hash and receipt as JSON data."""
         receipt = None if self.receipt is None else json.loads(self.receipt.to_json())
         about = {
-            "intervals": interval_meaning(self.plan.threshold),
+            "intervals": interval_meaning(self.plan.threshold, self.who),
             "measures": measured(self.plan.query, self.who),
             "removed": [each.to_data() for each in self.removed()],
         }
@@ -203,7 +207,7 @@ class Release(Columns):
         """What a column is and what was done to its values."""
         query = self.plan.query
         measure = query.fields.get(field)
-        return "" if measure is None else visible(described(query, measure))
+        return "" if measure is None else visible(described(query, measure, self.who))
 
     @property
     def holds(self) -> str:
@@ -212,41 +216,53 @@ class Release(Columns):
 
     @property
     def who(self) -> str:
-        """What one unit is called here: the column that tells units apart."""
+        """The word for one person: the owner's, else the name of the column that tells people apart."""
         return Report(self.plan).who
 
     @property
     def left_out(self) -> str:
-        """What the caps and bounds left out, in a sentence to print beside the table; empty where it was not asked."""
+        """What limits and bounds changed, in sentences to print beside the table; empty if it was not measured."""
         return Report(self.plan).left_out(self.removed())
 
     @property
     def noisy(self) -> str:
-        """Which means are too noisy to use, in a sentence to print beside the table; empty if none is."""
-        means = {name: each.limits for name, each in self.plan.query.fields.items() if isinstance(each, Mean)}
-        return noisy_means(self.data, means, self.groups)
+        """Which means and quantiles are too noisy to use, in a sentence to print beside the table; empty if none."""
+        return too_noisy_to_use(self.data, public_bounds(self.plan.query.fields), self.groups)
 
     @property
     def wide(self) -> str:
         """How wide the intervals came out, in a sentence; of at most eight columns, since each bin is one."""
         shown, all_of_them = list(self.widths().items())[:8], len(self.widths())
-        told = "; ".join(f"{escaped(n)} {plain(w['median'])} (largest {plain(w['largest'])})" for n, w in shown)
+        errors = "; ".join(f"{escaped(n)} ±{up(w['median'] / 2)} (largest ±{up(w['largest'] / 2)})" for n, w in shown)
         more = f"; and {all_of_them - len(shown)} more columns" if all_of_them > len(shown) else ""
-        return f"Released intervals are, in the middle group, so wide: {told}{more}." if told else ""
+        return f"Error in a middle group: {errors}{more}." if errors else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The lines under the table: what intervals mean, and the effect of limits and bounds if it is not small."""
+        return tuple(Report(self.plan).notes(self.removed(), self.noisy))
+
+    @property
+    def effect(self) -> str:
+        """The effect of limits and bounds in one sentence; empty if it is small for certain."""
+        return Report(self.plan).effect(self.removed())
+
+    def details(self) -> list[str]:
+        """Return what limits and bounds changed and what each column is, as lines for a terminal."""
+        return Report(self.plan).details(self.removed())
 
     def __str__(self) -> str:
-        """The table for a terminal: values with their intervals, at most 40 groups."""
-        return "\n".join([*self.lines(), self.holds, *filter(None, [self.left_out, self.noisy])])
+        """The table for a terminal: values with their errors or intervals, at most 40 groups."""
+        return "\n".join([*self.lines(), "", *self.notes])
 
     def __repr__(self) -> str:
-        columns = visible(", ".join(self.columns))
-        return f"<Release of plan {self.plan.hash[:12]}: {len(self)} groups, columns {columns}>"
+        columns = visible(", ".join(name for name in self.columns if not name.endswith(("_lower", "_upper"))))
+        return f"<Release of {people(len(self), 'group')}: {columns}>"
 
     def _repr_html_(self) -> str:
-        lines = filter(None, (self.holds, self.left_out, self.noisy))
-        told = "".join(f"<p><small>{html_text(line)}</small></p>" for line in lines)
+        notes = "".join(f"<p><small>{html_text(line)}</small></p>" for line in self.notes)
         charts = "".join(f"<div style='max-width:640px'>{bars(each)}</div>" for each in self.bars(fields=2))
-        return f"{self.html()}{charts}{told}<small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
+        return f"{self.html()}{charts}{notes}"
 
 
 def _plain(values: Any) -> list[Any]:

@@ -22,6 +22,7 @@ from tallystick.errors import (
 )
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.pay import charged_delta, find_answer, paid_before, pay, rehearse, stored_answer
+from tallystick.ledger.pay import check_key as pay_check_key
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.denial import with_plans, with_prices
 from tallystick.tables.dialects import SATURATED_TOTAL
@@ -30,6 +31,7 @@ from tallystick.tables.identity import Recognised, recognise
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import MOST_NUMBERS, UNITS, Binned, Integers, OfTable, Part
 from tallystick.tables.program import HERE, TAKEN, Program, Sorting, compiled, share_of, taken, uploads, views
+from tallystick.tables.progress import Progress, reported
 from tallystick.tables.reader import Reader, open_engine, quiet
 from tallystick.tables.release import Release, answer_of
 from tallystick.tables.schema import UNSUPPORTED, said
@@ -38,10 +40,9 @@ from tallystick.tables.sources import (
     BESIDE,
     NO_NAMES,
     Names,
-    check_room,
+    check_limits,
     identity,
     request,
-    room_for_arrays,
 )
 from tallystick.tables.steps import EachRow
 
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from tallystick.tables.engines.base import Engine, SortingEngine
     from tallystick.tables.table import Plan, Query, Table
 
-Progress = Callable[[str], None] | None
 Forms = Sequence[tuple["Plan", Names]]
 """Other plans of the same question, with the names that a statement gives to their columns."""
 CELLS, TOTALS, REMOVED = "cells", "totals", "caps and bounds"
@@ -176,9 +176,20 @@ class Asked:
 
     @property
     def in_other_words(self) -> tuple[str, ...]:
-        """The requests that ask the same question in another form or under other names."""
-        forms = [replace(self, plan=plan, called=called) for plan, called in self.forms]
-        return tuple(text for form in forms for text in (form.request, form._request(None)))
+        """The requests that ask the same question in another form or under other names.
+
+        A registered file has two names: its dataset, and its path in a program.
+        """
+        forms = [self, *(replace(self, plan=plan, called=called) for plan, called in self.forms)]
+        named = [replace(form, dataset=dataset) for form in forms for dataset in self._datasets()]
+        return tuple(text for form in named for text in (form.request, form._request(None)))
+
+    def _datasets(self) -> list[str | None]:
+        """The names under which the data can be asked, None for the place itself."""
+        if self.plan.query.table.source.unnamed:
+            return [self.dataset]
+        own = self.account.ledger.names_of(self.names[0])
+        return list(dict.fromkeys([self.dataset, None, *own]))
 
     def _request(self, called: Mapping[str, str] | None) -> str:
         first, *others = self.names
@@ -232,8 +243,8 @@ def release(
         paid = stored_answer(asked, account, why=why, key=key, delta=delta)
         if paid is None:
             require_stated(plan, account)
-            with asked.opened() as (reader, source):
-                run = PlanRun(asked, reader, source, progress)
+            with reported(progress) as tell, asked.opened() as (reader, source):
+                run = PlanRun(asked, reader, source, tell)
                 paid = pay(run, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:
         raise with_plans(plan, problem, account, dataset) from None
@@ -280,6 +291,12 @@ def answered_before(
     except TallystickError:  # asking would raise it; a price is shown all the same
         return None
     return None if paid is None else paid.receipt
+
+
+def check_key(plan: Plan, account: Account, *, key: str | None, dataset: str | None, names: Names = NO_NAMES) -> None:
+    """Raise if the key cannot be used for this plan; no data is opened and nothing is charged."""
+    asked = Asked.of(plan, account, dataset, names)
+    pay_check_key(asked, account, key=key, delta=charged_delta(account, plan.delta))
 
 
 def asked_before(
@@ -370,8 +387,7 @@ def preflight(plan: Plan, reader: Reader | None = None) -> None:
         return
     with quiet("rehearsing the plan"):
         engine = reader.engine
-        if engine.in_shares:  # it works in the memory of this process
-            check_room()
+        check_limits()
         same_columns(plan, engine)
         _rehearse_stages(plan, engine)
 
@@ -533,7 +549,7 @@ def _ways(plan: Plan, engine: Engine, program: Program) -> list[Way]:
     stages = Way(None, 1 if program.long_rows else 1 + max(rows - 1, 0) // ROWS_PER_SHARE)
     if program.by_sorting is None:
         return [stages]
-    most_rows = room_for_arrays(MOST_BYTES) // program.by_sorting.of_row
+    most_rows = MOST_BYTES // program.by_sorting.of_row
     sorting = Way(program.by_sorting, 1 + rows // max(most_rows, 1), most_rows)
     return [sorting, stages] if _sortable(sorting) else [stages]
 

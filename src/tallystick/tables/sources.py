@@ -257,7 +257,7 @@ def source_from_data(data: Any) -> Source:
     if kind == BESIDE:
         return _again_beside(place)
     if kind not in ("parquet", "csv", "duckdb", "postgres", "memory", "spark"):
-        raise InvalidInput("source", kind, _ALLOWED, remedies=_FRAME_TOO)
+        raise InvalidInput("source", shown(kind), _ALLOWED, remedies=_FRAME_TOO)
     if kind == "postgres":  # version 0.1.0 wrote postgresql:///clinic as postgresql:/clinic
         place = re.sub(r"^(postgres(?:ql)?):(?!//)", r"\1://", place)
     return Source(kind, place)
@@ -468,47 +468,17 @@ def _server(source: Source, table: str) -> str:
     return f"{host.lower()}:{server.port.strip().lstrip('+0')}/{server.dbname}{path}"
 
 
-# What memory a release may take where its process has a limit of its own (``ulimit -v``, ``RLIMIT_AS``). Beyond that
-# nothing gets slow, as beyond the machine's own: whoever asks next fails, after the charge, and whose rows made it so
-# would show. All of it follows from the limit and from what the process holds before it reads a row.
-
-_LEAST_ROOM = 256 << 20
-
-
-def room() -> int | None:
-    """Bytes of addresses that this process may still take; None where there is no limit."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit == resource.RLIM_INFINITY:
-        return None
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-    except (OSError, ValueError):  # no such file on this system
-        return limit // 2
-    return max(limit - pages * resource.getpagesize(), 0)
+LIMITS: Final = ("RLIMIT_AS", "RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_CPU")
+"""Limits of a process that large data alone would meet. Beyond a limit nothing gets slow: the next request fails. So
+one person's rows could decide, after the charge, whether a release succeeds.
+"""
 
 
-def check_room() -> None:
-    """Refuse limits of this process that large data alone would meet, after the charge."""
-    for name in ("RLIMIT_FSIZE", "RLIMIT_DATA", "RLIMIT_CPU"):
-        if resource.getrlimit(getattr(resource, name))[0] != resource.RLIM_INFINITY:
+def check_limits() -> None:
+    """Raise ``Unavailable`` if this process has a limit that large data alone would meet, after the charge."""
+    for name in LIMITS:
+        soft, _ = resource.getrlimit(getattr(resource, name))
+        if soft != resource.RLIM_INFINITY:
             raise Unavailable(
                 f"this process has a limit {name}, and a release could fail at it after the charge; lift it (ulimit)"
             )
-    left = room()
-    if left is not None and left < _LEAST_ROOM:
-        raise Unavailable(
-            f"this process may take only {left >> 20} MB of memory more, and a release needs {_LEAST_ROOM >> 20}; "
-            "raise its limit (ulimit -v)"
-        )
-
-
-def room_for_arrays(most: int) -> int:
-    """Bytes of rows that are handed over at once, up to a number: there are up to three of each for a moment."""
-    left = room()
-    return most if left is None else min(most, max(left, _LEAST_ROOM) // 8)
-
-
-def room_for_engine() -> int | None:
-    """Bytes after which an engine is to put on its disk what it holds; None where it knows best."""
-    left = room()
-    return None if left is None else max(left, _LEAST_ROOM) // 3

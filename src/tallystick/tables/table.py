@@ -32,7 +32,7 @@ from tallystick.tables.measures import measure_from_data
 from tallystick.tables.meeting import meeting
 from tallystick.tables.parts import MOST_NUMBERS, UNITS, Caps, OfTable, Part
 from tallystick.tables.program import text_of
-from tallystick.tables.reporting.plan import GROUP_SIZES, explained, facts
+from tallystick.tables.reporting.plan import GROUP_SIZES, cost_words, explained, facts, one_line, screen
 from tallystick.tables.reporting.table import groups, line, page
 from tallystick.tables.schema import UNSUPPORTED, Schema, all_different, column_name, new_name, said
 from tallystick.tables.sources import JOINED, LISTED, Source, of_source, public_input, source_from_data, source_of
@@ -213,14 +213,18 @@ class Table(local.UnitSteps):
             max_rows_per_group = check.count("max_rows_per_group", max_rows_per_group, least=1, most=MOST_ROWS)
         return replace(self, max_groups=max_groups, max_rows=max_rows_per_group)
 
+    def as_groups(self, column: str) -> list[Remedy]:
+        """The type under which a column of numbers makes groups, if the caller declares its type."""
+        is_declared = self.source.castable and (column, "number") in self.base.columns
+        return [Remedy("declare_type", column=column, type="integer")] if is_declared else []
+
     def group_by(self, *columns: str, keys: Iterable[Any] | PrivateKeys | None = None) -> Grouped:
         """Group by columns, with public ``keys`` (all of them appear) or ``ts.private_keys(delta=...)``."""
         for name in columns:
             kind = self.schema.type_of(column_name(name))
             if kind not in GROUPABLE:
-                raise InvalidInput(
-                    "group_by", name, f"a column of type {', '.join(GROUPABLE)} ({name} is {said(kind)})"
-                )
+                allowed = f"a column of type {', '.join(GROUPABLE)} ({name} is {said(kind)})"
+                raise InvalidInput("group_by", name, allowed, remedies=self.as_groups(name))
         if len(set(columns)) != len(columns):
             raise InvalidInput("group_by", columns, "different columns")
         if not columns:
@@ -348,7 +352,7 @@ CAPS_SHARE = 0.05
 MOST_MEASURES = 100
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Query:
     """What is asked. ``plan`` prices it; no data has been opened yet."""
 
@@ -380,6 +384,9 @@ class Query:
         query = cls(table, grouped.columns, grouped.keys, tuple(bound), _caps(grouped, [m for _, m in bound]))
         query._check_size()
         return query
+
+    def __repr__(self) -> str:
+        return f"<Query {one_line(self)}; no cost yet: .plan(rho=...)>"
 
     def _check_size(self) -> None:
         fields = [field for name, measure in self.measures for field in measure.fields(name)]
@@ -630,7 +637,8 @@ class Plan:
         has an answer to the same question, ``ts.errors.ChargedAgain`` warns before the charge and names its key. Data
         are known by their place, or by the name they are registered under, ``dataset``, wherever they
         are. What can be checked without data is checked before the charge; after that every failure keeps the charge.
-        ``progress`` is told the name of each stage as it begins; names and number of stages are public.
+        ``progress`` gets the name of each stage as it begins; names and number of stages are public. An error of it
+        becomes the warning ``ProgressFailed`` after the answer is stored; it does not stop the release.
         """
         if self.account is None:
             raise Refused(
@@ -674,10 +682,11 @@ class Plan:
         }
 
     def __repr__(self) -> str:
-        return f"<Plan {self.hash[:12]}: {', '.join(self.measures)}; {self.privacy}>"
+        return f"<Plan {one_line(self.query)}; costs {cost_words(self)}>"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html_text(self.explain())}</pre>"
+        lines = "\n".join(screen(self))
+        return f"<pre>{html_text(lines)}</pre>"
 
 
 def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | None = None) -> Plan:

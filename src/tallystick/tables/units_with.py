@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from sqlglot import exp
 
+from tallystick.digits import plural
 from tallystick.errors import InvalidInput
 from tallystick.tables.aggregates import Bounds, Count, Measure
 from tallystick.tables.dialects import Words, case, compare, whole
@@ -52,9 +53,8 @@ class CountUnitsWith(Count):
             raise InvalidInput("column", self.column, "a numeric column, such as derive(c=ts.when(condition, 1))")
         return self
 
-    @property
-    def said(self) -> str:
-        return f"number of units with a value of {self.column} in some row, each counted once in a group"
+    def said(self, who: str) -> str:
+        return f"number of {plural(who)} with a value of {self.column} in some row, each counted once in a group"
 
     def parts(self) -> tuple[Part, ...]:
         return (UnitsWith(self.column),)

@@ -15,8 +15,8 @@ from typing import Any
 from tallystick.accounting import check
 from tallystick.accounting.leaves.last_iterate import Iteration, iteration_of
 from tallystick.accounting.loss import PrivacyLoss
+from tallystick.digits import ACCOUNTANT, nearest, typed, up
 from tallystick.drawing import table
-from tallystick.printing import given, nearest, up
 from tallystick.theorems import side_by_side
 from tallystick.theorems.side_by_side import Composition, DoesNotApply, MethodAnswer
 
@@ -43,11 +43,16 @@ class Row:
     note: str
 
     @property
+    def name(self) -> str:
+        """Name of the method for people."""
+        return NAMES.get(self.method, self.method)
+
+    @property
     def shown(self) -> str:
         """Epsilon for people: a bound is rounded up."""
         if self.epsilon is None:
             return "-"
-        return up(self.epsilon) if self.kind is Kind.BOUND else nearest(self.epsilon, 6)
+        return up(self.epsilon, ACCOUNTANT) if self.kind is Kind.BOUND else nearest(self.epsilon, ACCOUNTANT)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; an infinite epsilon is written as the text "inf" so that it stays JSON."""
@@ -89,21 +94,73 @@ class Comparison:
         rows = [row.to_dict() for row in self.rows]
         return {"loss": self.loss, "delta": self.delta, "rows": rows, **({"about": self.about} if self.about else {})}
 
+    def lines(self) -> list[str]:
+        """Return the comparison for people: valid bounds, best first, then what is not a bound, and what is refused."""
+        best = self.rows[-1].epsilon
+        bounds = sorted((row for row in self if row.kind is Kind.BOUND), key=_size)
+        others = [row for row in self if row.kind is Kind.APPROXIMATION]
+        refused = [row for row in self if row.kind is Kind.REFUSED]
+        lines = [self.about] if self.about else []
+        lines += ["", f"{'Valid upper bounds':<26}{'epsilon':>12}   above the true value"]
+        lines += [f"  {row.name:<24}{row.shown:>12}   {_distance(row, best, self.rows[-1])}" for row in bounds]
+        if others:
+            lines += ["", "Not a bound"]
+            lines += [f"  {row.name:<24}{row.shown:>12}   {_below(row, best)}".rstrip() for row in others]
+        if refused:
+            lines += ["", "Does not apply"]
+            lines += [f"  {row.name:<24}{row.note}" for row in refused]
+        return lines
+
+    def notes(self) -> list[str]:
+        """Return how each method found its value."""
+        return ["", "How each method found its value", *(f"  {row.name:<24}{row.note}" for row in self if row.note)]
+
     def _repr_html_(self) -> str:
-        rows = [(row.method, row.shown, str(row.kind), row.note) for row in self.rows]
+        rows = [(row.name, row.shown, str(row.kind), row.note) for row in self.rows]
         return table(("method", "epsilon", "kind", "note"), rows)
 
     def __str__(self) -> str:
-        width = max(len(row.method) for row in self.rows)
         shown = self.loss if len(self.loss) <= 200 else self.loss[:197] + "..."
-        lines = [f"{shown} at delta = {given(self.delta)}"]
-        lines += [self.about] if self.about else []
-        for row in self.rows:
-            value = row.shown
-            lines.append(f"{row.method:<{width}}  {value:>10}  {row.kind:<13}  {row.note}")
-        return "\n".join(lines)
+        return "\n".join([f"Epsilon at delta {typed(self.delta)} of {shown}", *self.lines()])
 
 
+def _size(row: Row) -> tuple[float, bool]:
+    """Order of bounds: the smallest first, and of equal ones the certified one."""
+    return (math.inf if row.epsilon is None else row.epsilon, row.method != TIGHT)
+
+
+def _distance(row: Row, best: float | None, tight: Row) -> str:
+    """Return how far a bound is above the true value, in words."""
+    if row is tight:
+        return row.note
+    if not row.epsilon or not best or math.isinf(row.epsilon):
+        return ""
+    ratio = row.epsilon / best
+    return f"{nearest(ratio)} times" if ratio >= MANY_TIMES else f"{nearest(100 * (ratio - 1), 2)} %"
+
+
+def _below(row: Row, best: float | None) -> str:
+    """Return on which side of the true value an approximation is, in words."""
+    if not row.epsilon or not best or math.isinf(best) or math.isinf(row.epsilon):
+        return ""
+    share = row.epsilon / best - 1
+    side = "below" if share < 0 else "above"
+    return f"{nearest(100 * abs(share), 2)} % {side} the true value"
+
+
+MANY_TIMES = 2.0
+"""Ratio from which a bound is called so many times the true value."""
+TIGHT = "tight"
+NAMES = {
+    TIGHT: "exact (tallystick)",
+    "basic": "basic composition",
+    "advanced": "advanced composition",
+    "optimal": "optimal composition",
+    "RDP (Mironov)": "Renyi, original",
+    "RDP (better)": "Renyi, improved",
+    "GDP limit": "Gaussian limit",
+}
+"""Names of methods for people; other methods are called as in the record."""
 LAST = "last iterate"
 METHODS: dict[str, tuple[Kind, Callable[[Composition, float], MethodAnswer]]] = {
     "basic": (Kind.BOUND, side_by_side.basic),

@@ -10,7 +10,8 @@ from functools import lru_cache
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.loss import PrivacyLoss
-from tallystick.printing import down
+from tallystick.digits import ACCOUNTANT, down
+from tallystick.digits import up as digits_up
 from tallystick.rounding import TINY, up
 from tallystick.theorems import clt, composition, conversions
 from tallystick.theorems.clt import LossMoments
@@ -180,9 +181,10 @@ def limit(whole: Composition, delta: float) -> MethodAnswer:
 
 
 def tight(whole: Composition, delta: float) -> MethodAnswer:
-    """The certified enclosure of this package."""
+    """Return the certified bounds of this package."""
     bounds = whole.whole.epsilon_bounds(delta=delta)
-    return MethodAnswer(bounds.upper, f"certified: this loss has at least {down(bounds.lower, 8)}")
+    ends = f"{down(bounds.lower, ACCOUNTANT)} and {digits_up(bounds.upper, ACCOUNTANT)}"
+    return MethodAnswer(bounds.upper, f"certified between {ends}")
 
 
 @lru_cache(maxsize=512)

@@ -129,8 +129,8 @@ def test_a_loss_pickles_and_copies_after_every_readout(name: str) -> None:
     for read in READ_OUTS.values():
         with contextlib.suppress(TallystickError):  # not every loss has every read-out
             read(loss)
-        assert pickle.loads(pickle.dumps(loss)) == loss
-        assert copy.deepcopy(loss) == copy.copy(loss) == loss
+    assert pickle.loads(pickle.dumps(loss)) == loss
+    assert copy.deepcopy(loss) == copy.copy(loss) == loss
 
 
 def test_a_loss_variable_pickles_after_it_was_read() -> None:

@@ -11,8 +11,8 @@ import pytest
 import tallystick as ts
 from tallystick.adaptive.answer_noise import STEPS, AnswerNoise, failure_of
 from tallystick.adaptive.values import total
+from tallystick.digits import up
 from tallystick.errors import BudgetExceeded, InvalidInput, NotCertified, Refused
-from tallystick.printing import up
 
 pytestmark = pytest.mark.filterwarnings("ignore::tallystick.mechanisms.base.UnrecordedRelease")
 
@@ -339,7 +339,7 @@ def test_an_oracle_without_a_plan_says_how_far_its_answers_are():
     for _ in range(20):
         last = oracle.ask(lambda records: records)
     assert oracle.error == last.error > 0.15
-    assert f"answers so far within {up(last.error, 3)}" in str(oracle)
+    assert f"answers so far within {up(last.error)}" in str(oracle)
 
 
 def test_an_account_is_no_name():

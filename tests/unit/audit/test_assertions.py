@@ -46,7 +46,7 @@ def test_the_fixtures_work_in_another_project(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(Path(ts.__file__).parents[1])},
     )
     assert "1 failed, 2 passed" in run.stdout, run.stdout + run.stderr
-    assert "FALSIFIED at significance 1e-09: pure_dp(epsilon=0.2)" in run.stdout
+    assert "FALSIFIED at significance 1e-9: pure_dp(epsilon=0.2)" in run.stdout
 
 
 def test_a_claim_may_be_an_epsilon_a_pair_or_a_loss() -> None:

@@ -40,8 +40,15 @@ def recipe(noise_multiplier: float) -> tuple[Recipe, ts.PrivacyLoss]:
         clip=0.25,
         data=(x, y),
         canaries=(alone, labels),
+        classes=2,
     )
     return train, plan.privacy
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_an_audit_of_a_classifier_declares_its_labels() -> None:
+    train, _ = recipe(2 * math.sqrt(STEPS))
+    assert len(train(np.ones(CANARIES, dtype=bool), 1.0)) == CANARIES
 
 
 def test_our_trainer_keeps_its_promise_between_two_controls() -> None:

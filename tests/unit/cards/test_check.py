@@ -14,7 +14,7 @@ from tallystick.cards.card import read_card
 from tallystick.errors import InvalidInput
 
 CHANGES: dict[str, tuple[tuple[Any, ...], Any]] = {
-    "a smaller price": (("promise", "price"), "rho 0.0010"),
+    "a smaller price": (("promise", "price"), "rho 0.001"),
     "a smaller limit": (("promise", "limit_amount", 0), 1000),
     "another epsilon": (("promise", "epsilon"), 0.1),
     "kinder odds": (("words", "limit", "hit"), 0.51),
@@ -37,7 +37,7 @@ SAID_BY_PEOPLE = {("released", "dataset")}
 
 
 def problems(made: Card, ledger: Any, page: str | None = None) -> list[str]:
-    return [finding.problem for finding in check_card(made, ledger, page=page) if not finding.holds]
+    return [finding.problem for finding in check_card(made, ledger, page=page) if finding.problem]
 
 
 def changed(made: Card, path: tuple[Any, ...], value: Any) -> Card:
@@ -152,6 +152,23 @@ def test_the_table_of_another_version_is_compared_by_groups_and_values(clinic) -
     assert not all(finding.holds for finding in check_card(card(release), clinic.ledger, table=wider))
 
 
+@pytest.mark.parametrize("separator", ["\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
+def test_a_table_whose_lines_no_csv_reader_would_see_is_another_one(clinic, separator: str) -> None:
+    release = clinic.release()
+    joined = release.to_csv().replace("\n", separator)
+    for made in (card(release), of_version(card(release))):
+        assert not all(finding.holds for finding in check_card(made, clinic.ledger, table=joined))
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_a_table_may_end_its_lines_with_lf_or_crlf(clinic, ending: str) -> None:
+    release = clinic.release()
+    text = release.to_csv().replace("\n", ending)
+    for made in (card(release), of_version(card(release))):
+        for table in (text, text.removesuffix(ending)):
+            assert all(finding.holds for finding in check_card(made, clinic.ledger, table=table))
+
+
 def test_a_true_card_still_agrees_after_later_releases(clinic) -> None:
     made = card(clinic.release())
     clinic.release(key="t2")
@@ -176,12 +193,28 @@ def test_a_card_of_another_ledger_is_found(clinic, tmp_path) -> None:
         assert "another ledger" in problems(made, other)[0]
 
 
-def test_a_limit_raised_later_no_longer_matches_the_promise(clinic) -> None:
-    made = card(clinic.release())
+def test_a_limit_raised_later_is_said_apart_from_what_is_wrong(clinic) -> None:
+    release = clinic.release()
+    first = card(release)
     clinic.account.raise_limit(ts.zcdp(rho=0.9, delta=1e-6), why="more")
-    assert problems(made, clinic.ledger) == [
-        "the account's limit is now rho 0.9000, delta 1e-06, the card promises rho 0.5000, delta 1e-06"
-    ]
+    second = card(release)
+    clinic.account.raise_limit(ts.zcdp(rho=1, delta=1e-6), why="and more")
+    for made, promised in ((first, "rho 0.5"), (second, "rho 0.9")):
+        assert problems(made, clinic.ledger) == []
+        (raised,) = [each for each in check_card(made, clinic.ledger) if not each.holds]
+        assert raised.outdated.startswith(f"the limit was raised since, from {promised}, delta 1e-6 to rho 1")
+    assert [each.outdated for each in check_card(card(release), clinic.ledger) if not each.holds] == []
+
+
+def test_a_limit_that_the_account_never_had_or_had_before_the_charge_is_wrong(clinic) -> None:
+    early = clinic.account.limit
+    clinic.account.raise_limit(ts.zcdp(rho=0.9, delta=1e-6), why="more")
+    made = card(clinic.release())
+    for amount in ([early.a0, early.a1], [7 * 10**11, early.a1]):
+        facts = json.loads(made.to_json())
+        facts["promise"]["limit_amount"] = amount
+        found = problems(Card(facts), clinic.ledger)
+        assert any(each.startswith("the account's limit is now rho 0.9") for each in found)
 
 
 def test_a_dataset_of_another_population_is_found(clinic) -> None:

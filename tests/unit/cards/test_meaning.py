@@ -58,13 +58,13 @@ SUBJECTS = {
     (None, "add_remove", 1): "If you are not in the data, {} you are. If you are, {}",
     ("patient", "add_remove", 1): "If you are not in the data, {} you are. If you are, {}",
     ("aircraft", "add_remove", 1): "If one aircraft is not in the data, {} it is. If it is, {}",
-    (None, "replace", 1): "If your data say one thing, {} they say another. If they say the other, {}",
-    ("patient", "replace", 1): "If your data say one thing, {} they say another. If they say the other, {}",
+    (None, "replace", 1): "If one version of your data is used, {} the other. If the other is used, {}",
+    ("patient", "replace", 1): "If one version of your data is used, {} the other. If the other is used, {}",
     (
         "aircraft",
         "replace",
         1,
-    ): "If the data of one aircraft say one thing, {} they say another. If they say the other, {}",
+    ): "If one version of the data of one aircraft is used, {} the other. If the other is used, {}",
     ("patient", "add_remove", 2): "If you and 1 other are not in the data, {} you all are. If you all are, {}",
     (None, "add_remove", 3): "If you and 2 others are not in the data, {} you all are. If you all are, {}",
     ("ship", "add_remove", 3): "If a group of 3 ships is not in the data, {} it is. If it is, {}",
@@ -72,12 +72,12 @@ SUBJECTS = {
         None,
         "replace",
         3,
-    ): "If the data of you and 2 others say one thing, {} they say another. If they say the other, {}",
+    ): "If one version of the data of you and 2 others is used, {} the other. If the other is used, {}",
     (
         "ship",
         "replace",
         3,
-    ): "If the data of a group of 3 ships say one thing, {} they say another. If they say the other, {}",
+    ): "If one version of the data of a group of 3 ships is used, {} the other. If the other is used, {}",
 }
 
 
@@ -85,8 +85,9 @@ SUBJECTS = {
 def test_the_sentence_is_about_whom_the_loss_protects(unit: str | None, adjacency: str, group: int) -> None:
     """It was about you, in the data or not, also where an aircraft is replaced."""
     found = meaning(ts.gdp(mu=1 / group, adjacency=adjacency, unit=unit).for_groups(group))
-    thinks = "about 31 of 100 possible results would make an attacker think"
-    assert found.plain_sentence == SUBJECTS[unit, adjacency, group].format(thinks, "about 69 of 100 would.")
+    verb = "say" if adjacency == "replace" else "think"
+    thinks = f"about 31 of 100 possible results make the best attacker {verb}"
+    assert found.plain_sentence == SUBJECTS[unit, adjacency, group].format(thinks, "about 69 of 100 do.")
     assert found.to_dict()["sentence"] == found.plain_sentence
 
 

@@ -69,9 +69,9 @@ def test_the_record_has_the_registrys_fields_and_answers(made):
 
 def test_composition_states_this_release_and_the_lifetime(made):
     composition = registry_record(made.facts)["deployment"]["accounting"]["composition"]
-    assert "This release: rho 0.0500 (period of the data: 2026)" in composition
+    assert "This release: rho 0.05 (period of the data: 2026)" in composition
     assert "Lifetime: the account patients-2026" in composition
-    assert "rho 0.5000, delta 1e-06" in composition
+    assert "rho 0.5, delta 1e-6" in composition
     assert "filter" in composition
 
 

@@ -210,7 +210,7 @@ def test_a_profile_whose_deltas_increase_with_epsilon_is_refused(deltas: list[fl
     falling = json.loads(json.dumps(body))
     falling["loss"]["terms"][0][0]["delta"] = sorted(deltas, reverse=True)
     Certificate(json.dumps(falling)).verify()
-    with pytest.raises(ts.errors.InvalidInput, match="increase"):
+    with pytest.raises(ts.errors.InvalidInput, match="deltas that increase with epsilon"):
         Certificate(json.dumps(body)).verify()
 
 

@@ -16,10 +16,10 @@ WRITE = ["certificate", "write", "1000 * randomized_response(epsilon=0.1)", "--d
 def test_a_written_certificate_is_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "proof.json"
     assert main([*WRITE, "--out", str(file)]) == 0
-    assert "epsilon 19.3447 at delta 1e-06: written to" in capsys.readouterr().out.replace("\n", " ")
+    assert "epsilon 19.3447 at delta 1e-6: written to" in capsys.readouterr().out.replace("\n", " ")
     assert main(["certificate", "check", str(file)]) == 0
     said = capsys.readouterr().out
-    assert "epsilon 19.3447 at delta 1e-06: proved" in said
+    assert "epsilon 19.3447 at delta 1e-6: proved" in said
     assert "about 1000 * randomized_response(epsilon=0.1, choices=2) (replace)" in said
     assert main(["certificate", "check", str(file), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["found"]

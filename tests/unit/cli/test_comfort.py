@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,7 @@ def test_one_name_has_one_value(shell):
 def test_several_public_files_are_joined(shell):
     Path("names.csv").write_text("floor,name\n1,ground\n")
     words = ["--join", "floors.csv", "--join", "names.csv", "--by", "name", "--private-keys", "1e-7"]
-    assert "error" in shell("publish", "plan", "visits", "--measures", "count", "--rho", "0.1", *words)
+    assert "Error    count" in shell("publish", "plan", "visits", "--measures", "count", "--rho", "0.1", *words)
 
 
 @pytest.mark.parametrize("name", ["visits.csv", "people.csv", "link.csv", "hard.csv"])
@@ -132,9 +133,9 @@ def test_sql_writes_what_publish_run_writes_and_says_what_it_says(shell):
     said = shell("sql", sql, *PRICE, "--out", "sql.csv")
     about = [Path(name).read_text().splitlines() for name in ("run.about.csv", "sql.about.csv")]
     assert [line.split(",")[0] for line in about[0]] == [line.split(",")[0] for line in about[1]]
-    paid = [line.split("(")[0] for text in (ran, said) for line in text.splitlines() if line.startswith("charged")]
-    assert paid[0] == paid[1] == "charged rho 0.1000 to clinic "
-    assert "this release alone: epsilon" in said
+    paid = [line.split("(")[0] for text in (ran, said) for line in text.splitlines() if line.startswith("Charged")]
+    assert paid[0] == paid[1] == "Charged  rho 0.1 "
+    assert "rho 0.1 (epsilon" in said
     again = asked(shell("sql", sql, *PRICE, "--out", "sql.parquet", "--json"))["found"]
     assert again["again"]
     assert again["about"] == "sql.about.csv"
@@ -146,10 +147,10 @@ def test_sql_writes_what_publish_run_writes_and_says_what_it_says(shell):
 
 def test_a_dry_statement_says_what_the_statement_would(shell):
     sql = ["sql", JOINED, "--why", "x"]
-    assert "would charge rho 0.1000" in shell(*sql, "--rho", "0.1", "--dry-run")
+    assert "Would charge rho 0.1" in shell(*sql, "--rho", "0.1", "--dry-run")
     assert shell(*sql, "--rho", "9", "--dry-run", code=3) == shell(*sql, "--rho", "9", code=3)
     shell(*sql, "--rho", "0.1")
-    assert "has the answer already" in shell(*sql, "--rho", "0.1", "--dry-run")
+    assert "has the answer. Nothing would be charged." in shell(*sql, "--rho", "0.1", "--dry-run")
     os.rename("people.csv", "gone.csv")
     other = [*sql, "--rho", "0.2"]
     assert shell(*other, "--dry-run", code=2) == shell(*other, code=2)
@@ -164,7 +165,7 @@ def test_a_dry_run_asks_the_accounts_above_too(shell):
     assert shell(*charge, "--dry-run", code=3) == shell(*charge, code=3)
     fits = ["charge", "add", "zcdp(rho=0.1)", "--account", "block", "--why", "x", "--key", "k"]
     before = shell("budget", "clinic")
-    assert "would charge rho 0.1000" in shell(*fits, "--dry-run")
+    assert "would charge rho 0.1" in shell(*fits, "--dry-run")
     assert shell("budget", "clinic") == before
     shell(*fits)
     assert "paid before" in shell(*fits, "--dry-run")
@@ -194,12 +195,21 @@ NO_JSON = {"ledger export"}  # what it prints is the record itself
 
 
 def test_the_static_lines_of_the_help_are_those_of_the_commands():
-    lines = {name: about for name, _, about in _COMMANDS}
+    listed = [line for group in _COMMANDS.values() for line in group]
     made = typer.main.get_command(app).commands
-    groups = {name: command for name, command in made.items() if hasattr(command, "commands")}
-    assert {name: group.help for name, group in groups.items()} == {name: lines[name] for name in groups}
-    assert {name for name, where, _ in _COMMANDS if where.endswith(".app")} == set(groups)
-    assert all(made[name].help for name in lines)
+    groups = {name for name, command in made.items() if hasattr(command, "commands")}
+    assert {name for name, where, _ in listed if where.endswith(".app")} == groups
+    assert {name for name, _, _ in listed} == set(made)
+    assert all(made[name].help for name, _, _ in listed)
+
+
+def test_the_help_has_groups_and_cuts_nothing_off(run):
+    text = run("--help").out
+    for group, lines in _COMMANDS.items():
+        assert f"{group}:" in text
+        for name, _, about in lines:
+            assert len(about) <= 60
+            assert re.search(rf"  {name} +{re.escape(about)}\n", text), name
 
 
 def test_every_command_prints_json():
@@ -220,7 +230,7 @@ def test_every_way_out_has_an_exit_code_of_its_own():
     def kinds(kind):
         return {kind, *(each for inner in kind.__subclasses__() for each in kinds(inner))}
 
-    assert {each.exit_code for each in kinds(TallystickError)} <= {1, 2, 3, 4, 5, 6, 7, 8, 9}
+    assert {each.exit_code for each in kinds(TallystickError)} <= {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,9 @@ def test_an_infinite_epsilon_is_said_in_words_and_in_legal_json(run) -> None:
 
 def test_explain_gives_the_reference_points_of_pure_epsilon_one(run) -> None:
     text = run("explain", "pure_dp(epsilon=1)").out
-    assert "about 27 of 100 possible results would make an attacker think you are" in text
-    assert "about 73 of 100 would" in text
-    for fact in ("at most 73.11 %", "at most 2.719 times", "at most 2.673 % sure, whatever the result"):
+    assert "about 27 of 100 possible results make the best attacker think you are" in text
+    assert "about 73 of 100 do" in text
+    for fact in ("equally likely                    73.2 %", "a suspicion of 1 % grows to"):
         assert fact in text
     assert not re.search(r"\b(strong|weak|good|bad|safe)\b", text)
 
@@ -83,20 +83,20 @@ def test_explain_gives_the_reference_points_of_pure_epsilon_eight(run) -> None:
 @pytest.mark.parametrize(
     ("written", "unit", "adjacency", "group", "said"),
     [
-        ("", None, "add_remove", 1, "with and without one unit; the loss names no unit"),
-        (", unit='patient'", "patient", "add_remove", 1, "with and without one patient\n"),
-        (", unit='aircraft'", "aircraft", "add_remove", 1, "as likely with one aircraft as without it"),
-        (", unit='[red]box'", "[red]box", "add_remove", 1, "as likely with one [red]box as without it"),
-        (", adjacency='replace'", None, "replace", 1, "as likely if your data say one thing as if they say another"),
-        (", unit='ship', adjacency='replace'", "ship", "replace", 1, "that differ in the data of one ship\n"),
-        (", unit='ship'", "ship", "add_remove", 3, "with and without up to 3 ships\n"),
-        (", unit='ship'", "ship", "add_remove", 3, "of the groups of 3 in the data are found"),
+        ("", None, "add_remove", 1, "for one person added to or removed from the data."),
+        (", unit='patient'", "patient", "add_remove", 1, "for one patient added to or removed from the data."),
+        (", unit='aircraft'", "aircraft", "add_remove", 1, "more likely with one aircraft than without it"),
+        (", unit='[red]box'", "[red]box", "add_remove", 1, "more likely with one [red]box than without it"),
+        (", adjacency='replace'", None, "replace", 1, "more likely with one version of your data than with another"),
+        (", unit='ship', adjacency='replace'", "ship", "replace", 1, "for the data of one ship replaced."),
+        (", unit='ship'", "ship", "add_remove", 3, "for up to 3 ships added to or removed from the data."),
+        (", unit='ship'", "ship", "add_remove", 3, "groups of 3 ships found, with 1 false accusation per 100"),
         (
             ", unit='ship', adjacency='replace'",
             "ship",
             "replace",
             3,
-            "of the groups of 3 with the other data are found",
+            "groups of 3 ships with the other data recognised",
         ),
     ],
 )
@@ -104,7 +104,7 @@ def test_explain_names_unit_neighbours_and_group(run, written, unit, adjacency, 
     expression = f"gaussian(sigma=1{written}).for_groups({group})"
     text = run("explain", expression).out
     assert said in text
-    assert ("not in the data" in text) == ("in or out" in text) == (adjacency == "add_remove")
+    assert ("not in the data" in text) == ("in and out" in text) == (adjacency == "add_remove")
     assert bool(re.search(r"\byou", text)) == (unit in (None, "patient"))
     found = run("explain", expression, "--json").document["found"]
     assert found["about"] == {"unit": unit, "adjacency": adjacency, "group": group}

@@ -12,6 +12,7 @@ import pytest
 
 from pace import Clock
 from tallystick.cards import read_card
+from tallystick.cli.commands.demo import REGIONS
 from tallystick.cli.demo_data.make_visits import bundled, visits
 
 
@@ -33,7 +34,7 @@ def test_journey_one(run, offline) -> None:
     assert clock.seconds < 10
     lines = outcome.out.splitlines()
     assert "Denied: the budget of patients-2026 is too small. Nothing was charged and no data was read." in lines
-    assert any("same key, same bytes" in line for line in lines)
+    assert "Already published as report-t1 (charge 4). Nothing was charged." in lines
     assert any(line.startswith("intact: ") for line in lines)
     assert "The card agrees with the ledger in every part that was checked." in lines
     assert "tallystick-demo/card.html" in lines  # plain, on a line of its own, not wrapped
@@ -42,27 +43,40 @@ def test_journey_one(run, offline) -> None:
 
     folder = offline / "tallystick-demo"
     facts = read_card(folder / "card.html")[0].facts
-    assert facts["promise"]["limit"] == "rho 0.1000"
+    assert facts["promise"]["limit"] == "rho 0.1"
     with (folder / "table.csv").open(newline="") as file:
         assert len(list(csv.DictReader(file))) == 8
 
 
-def table_of(lines: list[str]) -> list[str]:
-    """The lines of a printed table, up to the sentence about its caps."""
-    return lines[: next(i for i, line in enumerate(lines) if line.startswith("Capped: "))]
+def steps_of(text: str) -> dict[str, list[str]]:
+    """By command, all lines that the demo shows under it; a command that is shown twice has its last lines."""
+    steps: dict[str, list[str]] = {}
+    for block in text.split("\n$ tallystick ")[1:]:
+        command, *lines = block.splitlines()
+        after = [i for i, line in enumerate(lines) if line[:2] in {f"{n}." for n in range(9)} or "card[/bold]" in line]
+        steps[command] = lines[: after[0]] if after else lines
+    return steps
 
 
-def test_a_command_that_the_demo_shows_prints_the_table_that_the_demo_shows(run, offline) -> None:
-    shown = run("demo").out.splitlines()
-    places = [i for i, line in enumerate(shown) if line.startswith("$ tallystick publish run")]
-    assert len(places) == 2
-    tables = []
-    for place in places:
-        words = shlex.split(shown[place])[2:]
-        own = table_of(run(*words).out.splitlines())
-        assert own == table_of(shown[place + 1 :])
-        tables.append(own)
-    assert len(tables[0]) == 9  # eight groups and their names
+def test_a_step_of_the_demo_shows_what_its_command_prints_and_fits_one_screen(run, offline) -> None:
+    """Steps were cut at their first empty line, and the plan of a table lost its cost and error."""
+    steps = steps_of(run("demo").out)
+    [plan] = [lines for words, lines in steps.items() if words.startswith("publish plan")]
+    assert [line.split()[0] for line in plan if line[:1].isupper()][:4] == ["Plan:", "Cost", "Error", "Limits"]
+    for command in ("publish run", "ledger verify"):
+        [(words, shown)] = [(words, lines) for words, lines in steps.items() if words.startswith(command)]
+        again = run(*shlex.split(words))
+        assert (again.out + again.errors).rstrip().splitlines() == "\n".join(shown).rstrip().splitlines()
+    assert all(sum(1 + len(line) // 80 for line in lines) <= 24 for lines in list(steps.values())[:-1])
+
+
+def test_the_demo_shows_the_table_under_the_command_that_prints_it(run, offline) -> None:
+    """With --out the command printed no table, and the demo showed one."""
+    shown = run("demo").out
+    first = shown[shown.index("$ tallystick publish run") :].splitlines()
+    assert " --out " in first[0]
+    assert first[1].startswith("region  sex  count_units ±")
+    assert [line.split()[0] for line in first[2:10]] == [name for name in REGIONS for _ in "fm"]
 
 
 def test_the_commands_it_proposes_work(run, offline) -> None:

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import math
 import re
+import shlex
 import webbrowser
 from functools import cache
 from pathlib import Path
@@ -153,6 +154,28 @@ const document = { getElementById: element, querySelector: () => ({}) };
 """
 
 
+def filled(picture: str) -> int:
+    """Count the filled dots of a picture."""
+    path = picture.split('class="dots-on" d="')[1].split('"')[0]
+    return sum(1 + int(float(length) // 20) for length in re.findall(r"h([\d.]+)", path))
+
+
+@needs_node
+def test_the_odds_are_those_that_the_shell_prints(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = {"stage": STAGE, "play": "const play = () => {" + part("page.js") + "};"}
+    monkeypatch.setattr(explorer_points, "part", lambda name: pieces.get(name) or part(name))
+    asked = [
+        (0, {"epsilon": "1"}, "500"),
+        (1, {"epsilon": "2", "delta": "1e-6"}, "500"),
+        (2, {"rho": "0.1"}, "500"),
+        (3, {"mu": "1"}, "500"),
+    ]
+    shown = explorer_points.in_javascript(PLAYING, asked, pieces=("bounds.js", "stage", "play"))
+    for places in shown:
+        words = shlex.split(places["command"])
+        assert places["sentence"] in run(*words[1:]).out
+
+
 @needs_node
 def test_every_promise_is_shown_at_its_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """The page's own script with a stage of forty words instead of a browser."""
@@ -171,8 +194,8 @@ def test_every_promise_is_shown_at_its_ends(monkeypatch: pytest.MonkeyPatch) -> 
         said = " ".join(text for place, text in places.items())
         assert not re.search(r"NaN|undefined|Infinity|null", said)
         assert "at most" in places["numbers"]
-        assert places["without"].count('class="accused"') + places["within"].count('class="accused"') in (100, 101)
-        assert ("Read at share" in places["read"]) == (notion == 4)
+        assert filled(places["without"]) + filled(places["within"]) in (99, 100, 101)
+        assert ("Shown for share" in places["read"]) == (notion == 4)
     assert "share 0.02, sigma 1, 1,000 steps" in shown[-1]["read"]
 
 

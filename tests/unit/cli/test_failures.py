@@ -71,6 +71,29 @@ def test_bad_input_ends_with_exit_two_and_a_way_out(run, arguments, tmp_path, mo
     assert len(outcome.errors) < 2000
 
 
+def assert_common(error) -> None:
+    """Every error object has the same first fields."""
+    assert {"code", "argument", "value", "remedies"} <= error.keys()
+    assert isinstance(error["code"], str)
+    assert isinstance(error["remedies"], list)
+
+
+@pytest.mark.parametrize("problem", [ZeroDivisionError(), KeyboardInterrupt(), errors.Refused("no")])
+def test_every_failure_with_json_has_the_same_first_fields(run, monkeypatch, problem) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise problem
+
+    monkeypatch.setattr("tallystick.accounting.expression.read_loss", fail)
+    error = run("epsilon", "gdp(mu=1)", "--delta", "1e-5", "--json").document["error"]
+    assert_common(error)
+    assert error["code"] != "failed"
+
+
+def test_a_usage_error_with_json_names_the_argument_and_its_value(run) -> None:
+    error = run("epsilon", "gdp(mu=1)", "--delta", "small", "--json").document["error"]
+    assert (error["code"], error["argument"], error["value"]) == ("usage", "--delta", "small")
+
+
 @pytest.mark.parametrize("arguments", BAD_INPUT.values(), ids=BAD_INPUT)
 def test_bad_input_with_json_prints_one_error_object(run, arguments, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -80,6 +103,7 @@ def test_bad_input_with_json_prints_one_error_object(run, arguments, tmp_path, m
     assert document["schema"] == "tallystick/error"
     assert document["error"]["exit_code"] == 2
     assert document["error"]["message"]
+    assert_common(document["error"])
 
 
 SMALLER = errors.Remedy("change_delta", delta=1e-7, cost="rho 0.01")
@@ -155,7 +179,7 @@ def test_a_reader_that_leaves_early_is_not_an_error(monkeypatch) -> None:
         raise BrokenPipeError
 
     monkeypatch.setattr("tallystick.accounting.expression.read_loss", leave)
-    monkeypatch.setattr(app, "_silence_stdout", lambda: None)
+    monkeypatch.setattr(app, "silence_stdout", lambda: None)
     assert app.run(["epsilon", "gdp(mu=1)", "--delta", "1e-5"]) == 0
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
 import sqlite3
+import stat
 
 import pytest
 
@@ -59,7 +63,7 @@ def test_an_account_is_opened_shown_and_closed(used):
     facts = used("account", "show", "clinic", "--json")["found"]
     assert facts["filter"] == "zcdp"
     assert facts["limit"]["a0"] == 500_000_000_000
-    assert "promise  never more than rho 0.5000" in used("account", "show", "clinic")
+    assert "promise  never more than rho 0.5" in used("account", "show", "clinic")
     assert used("account", "close", "clinic", "--why", "done", "--dry-run", "--json")["found"]["closed"] is False
     assert used("account", "close", "clinic", "--why", "done", "--json")["found"]["closed"] is True
     assert "Refused: " in used("account", "close", "clinic", "--why", "done", code=4)
@@ -110,13 +114,16 @@ def test_charges_are_listed_with_their_states(used):
 def test_no_charges_yet_is_said(cli):
     cli("account", "open", "clinic", "--budget", "gdp(mu=1)")
     assert "no charges yet" in cli("charge", "list")
-    assert "no charges yet" in cli("budget")
+    assert "No charges yet." in cli("budget")
 
 
 def test_the_budget_fits_one_screen(used):
     text = used("budget")
-    assert "limit rho 0.5000" in text
-    assert "fits: about 34 more counts with +-12 patients (95 %)" in text
+    assert "clinic: one budget for each patient" in text
+    assert re.search(r"limit +rho 0.5, delta 1e-6 +epsilon 4.76", text)
+    assert "34 more counts with an error of ±12 patients, or" in text
+    assert "reserved" in text  # a state is shown if it is not the usual one
+    assert "committed" not in text
     assert text.count("\n") < 24
     found = used("budget", "clinic", "--json")["found"]
     assert [event["state"] for event in found["history"]] == ["COMMITTED", "RESERVED"]
@@ -126,7 +133,8 @@ def test_the_budget_fits_one_screen(used):
 def test_a_budget_among_several_accounts_must_be_named(used):
     used("account", "open", "other", "--budget", "renyi_dp({16: 0.4})")
     assert "clinic, other" in used("budget", code=2)
-    assert "RDP filter at order 16" in used("budget", "other")
+    assert "RDP filter at order 16" in used("budget", "other", "--details")
+    assert "filter" not in used("budget", "other")
 
 
 def test_verify_checks_the_record_and_a_receipt(used, tmp_path):
@@ -252,3 +260,42 @@ def test_doctor_says_where_anchors_are_kept(cli, monkeypatch, tmp_path):
     monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(tmp_path / "export.jsonl" / "below"))
     (tmp_path / "export.jsonl").write_text("a file")
     assert "ledgers cannot be written" in cli("doctor")
+
+
+def test_an_export_leaves_the_rights_of_a_pipe_alone_and_keeps_a_file_private(used, tmp_path):
+    """An export to /dev/null by root would take the device away from all other users."""
+    os.mkfifo(tmp_path / "pipe", 0o666)
+    (tmp_path / "pipe").chmod(0o666)
+    (tmp_path / "file").touch(0o644)
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    for name in ("pipe", "file"):
+        used("ledger", "export", "--out", name)
+    os.close(reader)
+    assert stat.S_IMODE(os.stat(tmp_path / "pipe").st_mode) == 0o666
+    assert stat.S_IMODE(os.stat(tmp_path / "file").st_mode) == 0o600
+
+
+def test_an_owner_goes_on_with_an_older_copy_after_a_loss(used, tmp_path):
+    shutil.copy(tmp_path / "tallystick.db", tmp_path / "backup.db")
+    older = used("ledger", "head", "--json")["found"]
+    used("charge", "add", "gaussian(sigma=10)", "--why", "later")
+    newest = used("ledger", "head", "--json")["found"]
+    for path in tmp_path.glob("tallystick.db*"):
+        path.unlink()
+    shutil.copy(tmp_path / "backup.db", tmp_path / "tallystick.db")
+    count = newest["entries"] - older["entries"]
+    assert f"At least {count} entries are missing" in used("ledger", "show", code=6)
+    used("ledger", "accept", "--older", code=2)
+    used("ledger", "accept", "--older", "--first-use", "--why", "x", code=2)
+    accept = ("ledger", "accept", "--older", "--why", "the disk failed")
+    assert "charge each one again" in used(*accept, "--dry-run")
+    used("ledger", "show", code=6)
+    missing = used(*accept, "--json")["found"]["missing"]
+    assert missing == {
+        "entries": count,
+        "seen": {"seq": newest["entries"], "head": newest["head"]},
+        "newest": {"seq": older["entries"], "head": older["head"]},
+    }
+    assert "lost: entry" in used("ledger", "verify")
+    assert len(used("ledger", "verify", "--json")["found"]["losses"]) == 1
+    used("charge", "add", "gaussian(sigma=10)", "--why", "charged again after the loss")

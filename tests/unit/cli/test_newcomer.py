@@ -44,18 +44,17 @@ def test_used_and_limit_are_said_at_one_delta(shell):
         said = re.findall(r"epsilon ([0-9.]+) at delta ([0-9.e-]+)", shell(*command))
         assert len(said) == 2
         (limit, one), (used, other) = said
-        assert one == other == "0.001"
+        assert one == other == "0.00011"
         assert float(used) < float(limit)
 
 
 def test_a_pure_release_is_said_to_be_its_epsilon_and_not_that_of_its_price(shell):
     said = asked(shell, "SELECT COUNT(*) FROM visits", "--epsilon", "0.1", "--pure")
-    assert "charged rho 0.00500 to clinic" in said
-    assert said.rstrip().endswith("this release alone: epsilon 0.1")
+    assert "Charged  rho 0.005 (epsilon 0.1) as charge" in said
     said = asked(shell, "SELECT COUNT(*) FROM visits", "--rho", "0.005")
-    assert said.rstrip().endswith("this release alone: epsilon 0.237 at delta 0.001")
+    assert "Charged  rho 0.005 (epsilon 0.31 at delta 0.00011) as charge" in said
     plan = shell("publish", "plan", "visits", "--measures", "count", "--epsilon", "0.1", "--pure")
-    assert "price    rho 0.00500 (epsilon 0.1)" in plan
+    assert re.search(r"Cost     rho 0.005 of the \S+ left \(epsilon 0.1\)", plan)
 
 
 def test_an_update_of_what_is_not_registered_is_refused_and_registers_nothing(shell):

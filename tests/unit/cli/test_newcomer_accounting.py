@@ -18,7 +18,7 @@ from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.expression import CONSTRUCTORS, METHODS, read_loss
 from tallystick.audit.recomputed import telling_digits
 from tallystick.cli.commands.plot import Picture
-from tallystick.printing import down, given, up
+from tallystick.digits import decimal_down, decimal_up, typed
 
 TRAINING = "14063 * gaussian(sigma=1.1).sampled(rate=256/60000)"
 CUT = "14063 * gaussian(sigma=1.1).sampled(rate=256/60000, largest=300, population=60000{})"
@@ -93,9 +93,9 @@ def test_printed_ends_are_on_the_side_of_the_claim_that_they_are_on(bounds: Boun
     for end in (bounds.lower, bounds.upper):
         claimed = end * (1 + distance)
         digits = telling_digits(claimed, bounds)
-        said = Decimal(given(claimed))
-        assert (said < Decimal(down(bounds.lower, digits))) == (claimed < bounds.lower)
-        assert (said >= Decimal(up(bounds.upper, digits))) == (claimed >= bounds.upper)
+        said = Decimal(typed(claimed))
+        assert (said < decimal_down(bounds.lower, digits)) == (claimed < bounds.lower)
+        assert (said >= decimal_up(bounds.upper, digits)) == (claimed >= bounds.upper)
 
 
 def test_a_claim_that_is_the_certified_bound_is_called_that(run: Any, tmp_path: Path) -> None:
@@ -114,11 +114,11 @@ def test_a_source_may_be_spelled_as_its_module(run: Any, tmp_path: Path, words: 
 
 def test_bounds_are_said_to_be_of_the_loss_and_a_proof_to_be_one(run: Any) -> None:
     words = ("epsilon", "zcdp(rho=0.1)", "--delta", "1e-5", "--bounds")
-    assert "certified: this loss has an epsilon between 0 and " in run(*words).out
+    assert "certified between 0 and " in run(*words).out
     assert run(*words, "--json").document["found"]["rigorous"] is False
     pytest.importorskip("flint")
     words = ("delta", "gaussian(sigma=1)", "--epsilon", "1", "--rigorous")
-    assert "proved by interval arithmetic: this loss has a delta between " in run(*words).out
+    assert "proved by interval arithmetic to be between " in run(*words).out
     assert run(*words, "--json").document["found"]["rigorous"] is True
 
 
@@ -127,8 +127,8 @@ def test_bounds_are_said_to_be_of_the_loss_and_a_proof_to_be_one(run: Any) -> No
 
 def test_an_infinite_epsilon_of_cut_batches_says_which_cut_is_finite(run: Any) -> None:
     said = run("epsilon", CUT.format(ANYHOW), "--delta", "1e-5").out
-    assert said.startswith("epsilon infinite at delta 1e-05\n")
-    finite = re.findall(r'cut="random" is finite, epsilon (\S+), where batches are cut at random', said)
+    assert said.startswith("epsilon infinite at delta 1e-5\n")
+    finite = re.findall(r'With cut="random" epsilon is (\S+)\. It assumes that batches are cut at random', said)
     truth = read_loss(CUT.format(", cut='random'")).epsilon(delta=1e-5)
     assert float(finite[0]) == pytest.approx(truth, rel=1e-5)
     assert "hint" in run("epsilon", CUT.format(ANYHOW), "--delta", "1e-5", "--json").document["found"]
@@ -214,7 +214,7 @@ def test_the_page_names_every_way_to_cut_and_every_picture() -> None:
 @pytest.mark.parametrize(
     ("words", "shown"),
     [
-        (("explain", "pure_dp(epsilon=0.1)"), "epsilon 0.1 at delta 0"),
+        (("explain", "pure_dp(epsilon=0.1)"), "Epsilon 0.1, for one person"),
         (("epsilon", "pure_dp(epsilon=0.1)", "--delta", "0"), "epsilon 0.1 at delta 0"),
     ],
 )

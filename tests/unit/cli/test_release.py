@@ -51,7 +51,7 @@ def test_a_dry_run_opens_no_data(run, tmp_path) -> None:
 
 
 def test_a_release_says_that_nothing_is_recorded(run) -> None:
-    assert "not recorded" in run("release", "5", "--epsilon", "1", "--sensitivity", "1").errors
+    assert "Not recorded" in run("release", "5", "--epsilon", "1", "--sensitivity", "1").errors
 
 
 @pytest.mark.parametrize(

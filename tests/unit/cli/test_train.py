@@ -15,7 +15,8 @@ def test_a_plan_says_noise_price_and_what_an_attacker_reaches(run, tmp_path: Pat
     words = "train plan --epsilon 3 --delta 1e-5 --examples 60000 --batch 1024 --epochs 8".split()
     outcome = run(*words, "--picture", str(tmp_path / "plan.svg"))
     assert outcome.code == 0, outcome.errors
-    assert outcome.out.startswith("469 steps, each example in a batch with probability 0.0170667 (1024 expected)")
+    assert outcome.out.startswith("Noise multiplier   0.885966")
+    assert "469, each example sampled with probability 0.0170667 (Poisson)" in outcome.out
     assert (tmp_path / "plan.svg").read_text().startswith("<?xml")
     found = run(*words, "--json").document["found"]
     assert found["steps"] == 469
@@ -29,7 +30,7 @@ def test_a_release_made_elsewhere_is_charged_once_per_key(run, tmp_path: Path, m
     nobody = run("charge", "add", "gaussian(sigma=10)", "--why", "report")
     assert nobody.code == 2
     assert "none yet; tallystick account open NAME" in " ".join(nobody.errors.split())
-    run("account", "open", "clinic", "--budget", "zcdp(rho=0.01199999)", "--unit", "patient")
+    run("account", "open", "clinic", "--budget", "zcdp(rho=0.0119999999)", "--unit", "patient")
     words = ("charge", "add", "gaussian(sigma=10)", "--why", "report", "--key", "r-1", "--json")
     first = run(*words).document["found"]
     again = run(*words).document["found"]
@@ -38,8 +39,8 @@ def test_a_release_made_elsewhere_is_charged_once_per_key(run, tmp_path: Path, m
     assert first["charge"] == again["charge"]
     assert first["left"] == again["left"]
     paid = run("charge", "add", "gaussian(sigma=10)", "--account", "clinic", "--why", "more").out
-    assert "0.0050" in paid
-    assert "has rho 0.00199 left" in paid, "0.00199999, rounded down"
+    assert "rho 0.005;" in paid
+    assert "has rho 0.00199 left" in paid, "0.0019999999, rounded down"
     assert run("charge", "add", "gaussian(sigma=10)", "--why", "too much").code == 3
     assert run("ledger", "verify").code == 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import warnings
 from collections.abc import Iterator
@@ -119,6 +120,110 @@ def test_a_function_of_a_data_frame_that_mixes_rows_is_refused(account: Account)
         fitted([FunctionTransformer(lambda rows: rows - rows.mean())], account, frame)
     assert not account.history()
     fitted([FunctionTransformer(lambda rows: rows - 0.5)], account, frame)
+
+
+def text_frame() -> Any:
+    """Rows with one column of text and one of numbers, some of which are missing."""
+    import pandas as pd
+
+    numbers = ROWS[:, 0].copy()
+    numbers[::7] = np.nan
+    return pd.DataFrame({"sex": np.where(LABELS, "f", "m"), "v": numbers})
+
+
+def missing_rows() -> np.ndarray:
+    rows = ROWS.copy()
+    rows[::7, 3] = np.nan
+    return rows
+
+
+def scaled_frame(frame: Any) -> Any:
+    """Scale one column by its mean, and read another by itself."""
+    return frame.assign(sex=(frame.sex.str.upper() == "F") * 1.0, v=(frame.v - frame.v.mean()) / frame.v.std())
+
+
+def dummies(frame: Any) -> Any:
+    import pandas as pd
+
+    return pd.get_dummies(frame, dtype=float)
+
+
+LEARNING_FUNCTIONS = {
+    "missing numbers from other rows": (lambda rows: np.where(np.isnan(rows), np.nanmean(rows, 0), rows), missing_rows),
+    "an imputer": (SimpleImputer(keep_empty_features=True).fit_transform, missing_rows),
+    "outliers become the median": (
+        lambda rows: np.where(np.abs(np.nan_to_num(rows)) > 100, np.nanmedian(rows, 0), np.nan_to_num(rows)),
+        missing_rows,
+    ),
+    "huge numbers rescale": (lambda rows: rows / max(1e7, np.nanmax(np.abs(rows))), missing_rows),
+    "ranks of equal values": (lambda rows: (rows[:, None] == rows[None]).sum(0).astype(float), lambda: ROWS),
+    "the median of a frame": (lambda frame: frame[["v"]].fillna(frame.v.median()), text_frame),
+    "frequencies of text": (lambda frame: frame.assign(sex=frame.sex.map(frame.sex.value_counts())), text_frame),
+    "scaling beside text": (scaled_frame, text_frame),
+    "categories of text": (dummies, text_frame),
+    "codes of a list": (lambda rows: np.unique(rows, return_inverse=True)[1].reshape(-1, 1), lambda: ROWS.tolist()),
+}
+
+
+@pytest.mark.parametrize("case", LEARNING_FUNCTIONS)
+def test_a_function_that_learns_from_rows_is_refused_whatever_shows_it(case: str, account: Account) -> None:
+    function, rows = LEARNING_FUNCTIONS[case]
+    with pytest.raises(Refused, match="mixes rows"):
+        fitted([FunctionTransformer(function)], account, rows())
+    assert not account.history()
+
+
+def test_a_function_that_cannot_be_tried_is_refused_unless_the_caller_answers(account: Account) -> None:
+    frame = text_frame()
+    step = FunctionTransformer(lambda rows: np.array([[{"f": 0.0, "m": 1.0}[word]] for word in rows.sex]))
+    with pytest.raises(Refused, match=r"cannot be tried.*preprocessing=\"public\""):
+        fitted([step], account, frame)
+    assert not account.history()
+    fitted([step], account, frame, preprocessing="public")
+
+
+def words_to_numbers(frame: Any) -> Any:
+    return frame.assign(sex=frame.sex.map({"f": 0.0, "m": 1.0}).fillna(0.5))
+
+
+def days(frame: Any) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame({"days": (pd.to_datetime(frame.day) - pd.Timestamp("2020-01-01")).dt.days / 1e4})
+
+
+def rowwise_frames() -> dict[str, tuple[Any, Any]]:
+    import pandas as pd
+    import polars as pl
+
+    text, days_of_rows = text_frame(), pd.DataFrame({"day": ["2020-03-01"] * len(ROWS)})
+    typed = {"f": (ROWS[:, 0] * 10).astype(np.int8), "u": np.arange(60, dtype=np.uint8), "b": LABELS > 0}
+    mixed = pd.DataFrame({**typed, "n": pd.array([1, None] * 30, dtype="Int64"), "c": pd.Categorical(text.sex)})
+    columns = ColumnTransformer(
+        [("d", FunctionTransformer(days), ["day"]), ("n", FunctionTransformer(words_to_numbers), ["sex", "v"])]
+    )
+    return {
+        "text": (FunctionTransformer(words_to_numbers), text),
+        "dates as text": (FunctionTransformer(days), days_of_rows),
+        "dates": (FunctionTransformer(days), days_of_rows.astype("datetime64[ns]")),
+        "dates of a place": (
+            FunctionTransformer(lambda frame: frame.day.dt.year.to_frame()),
+            days_of_rows.day.astype("datetime64[ns]").dt.tz_localize("Europe/Berlin").to_frame(),
+        ),
+        "dates and words in columns": (columns, text.join(days_of_rows)),
+        "small numbers": (FunctionTransformer(lambda frame: frame.assign(c=frame.c.cat.codes).fillna(0) * 1.0), mixed),
+        "polars": (FunctionTransformer(lambda frame: frame / 100), pl.DataFrame({"a": ROWS[:, 0], "b": ROWS[:, 1]})),
+        "a list": (FunctionTransformer(lambda rows: np.asarray(rows, dtype=float) / 2), ROWS.tolist()),
+        "an array of digits": (FunctionTransformer(lambda rows: rows.astype(float)), ROWS.round(2).astype(str)),
+        "whole numbers": (FunctionTransformer(lambda rows: np.log1p(np.abs(rows))), (9 * ROWS).astype(int)),
+    }
+
+
+@pytest.mark.parametrize("case", list(rowwise_frames()))
+def test_a_function_that_reads_one_row_at_a_time_is_allowed_for_every_type(case: str, account: Account) -> None:
+    step, rows = rowwise_frames()[case]
+    fitted([step], account, rows)
+    assert len(account.history()) == 1
 
 
 def test_the_refusal_names_the_step_and_the_way_out(account: Account) -> None:
@@ -296,6 +401,14 @@ def test_sparse_or_dense_is_not_decided_by_rows(account: Account) -> None:
     fitted([ColumnTransformer([("a", ONE_HOT, [0])])], account, words)
 
 
+def clipped_at(bound: float) -> Any:
+    return lambda rows: rows.clip(-bound, bound)
+
+
+def partial_clip(bound: float) -> Any:
+    return functools.partial(np.clip, a_min=0, a_max=bound)
+
+
 OTHER_SETTINGS = [
     ([FunctionTransformer(lambda rows: rows / 2)], [FunctionTransformer(lambda rows: rows / 200)]),
     ([FINITE, Normalizer()], [FINITE, Normalizer(norm="l1")]),
@@ -304,6 +417,13 @@ OTHER_SETTINGS = [
         [ColumnTransformer([("a", FunctionTransformer(lambda rows: rows / 3), [0])])],
     ),
     ([ColumnTransformer([("a", FINITE, [0])])], [ColumnTransformer([("a", FINITE, [1])])]),
+    ([FunctionTransformer(clipped_at(5e3))], [FunctionTransformer(clipped_at(1e30))]),
+    ([FunctionTransformer(np.nan_to_num)], [FunctionTransformer(lambda rows: np.nan_to_num(rows, nan=-1.0))]),
+    ([FunctionTransformer(np.clip, kw_args={"a_min": 0, "a_max": 1})], [FunctionTransformer(partial_clip(2))]),
+    (
+        [FunctionTransformer(lambda rows: np.where(rows == 0.123, 5.0, rows))],
+        [FunctionTransformer(lambda rows: np.where(rows == 0.124, 5.0, rows))],
+    ),
 ]
 
 
@@ -315,3 +435,15 @@ def test_other_settings_of_a_step_are_another_request(steps: list[Any], others: 
     with pytest.raises(ts.errors.IdempotencyConflict):
         fitted(others, account, key="k")
     assert len(account.history()) == 1
+
+
+def test_another_function_of_text_is_another_request(account: Account) -> None:
+    frame = text_frame()
+
+    def read(word: str) -> FunctionTransformer:
+        return FunctionTransformer(lambda rows: rows.assign(sex=(rows.sex.str.upper() == word) * 1.0))
+
+    first = fitted([read("F")], account, frame, key="k")[-1].coef_
+    assert (fitted([read("F")], account, frame, key="k")[-1].coef_ == first).all()
+    with pytest.raises(ts.errors.IdempotencyConflict):
+        fitted([read("M")], account, frame, key="k")

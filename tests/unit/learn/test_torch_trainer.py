@@ -812,7 +812,7 @@ def test_a_card_of_a_run_without_steps_is_refused_and_others_list_what_paid(ledg
     assert card.facts["attacker"]["about"] == {"unit": "example", "adjacency": "add_remove", "group": 1}
     named = training_card(made(plan, account=account, why="test").fit(data(), units=range(50)))
     assert named.facts["attacker"]["about"] == {"unit": "person", "adjacency": "add_remove", "group": 1}
-    assert "If one example is not in the data" in training_card(made(plan).fit(data())).to_html()
+    assert "everything about every other example" in training_card(made(plan).fit(data())).to_html()
     assert "tallystick ledger verify --receipt" in card.to_html()
     assert dict(map(tuple, card.facts["rows"]))["steps"] == "20 of 20 taken here"
     for path in card.save(tmp_path / "card.html"):
@@ -938,3 +938,182 @@ def test_a_rehearsal_finds_a_loss_that_looks_at_the_batch_on_such_rows_only() ->
 def test_the_facts_of_a_run_name_the_declared_labels() -> None:
     assert dict(labelled([1, 2]).facts())["labels"] == "declared: 1, 2; an example with another label counts as zero"
     assert dict(made().facts())["labels"] == "not declared"
+
+
+# -- what is public about tensors, tokens and optimizers is judged before the charge
+
+
+def jagged() -> Any:
+    return torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], layout=torch.jagged)
+
+
+LAYOUTS = {
+    "sparse_coo": lambda x: x.to_sparse(),
+    "sparse_csr": lambda x: x.to_sparse_csr(),
+    "meta": lambda x: x.to("meta"),
+    "nested": lambda x: jagged(),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_tensor_whose_rows_cannot_be_taken_is_refused_before_the_charge(layout: str, ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=50))
+    x, y = data()
+    with pytest.raises(InvalidInput, match=f"layout {layout}"):
+        made(account=account, why="test").fit((LAYOUTS[layout](x), y))
+    assert not account.history()
+
+
+@pytest.mark.parametrize("rate", [0.2, 1.0])
+def test_an_error_while_a_batch_is_dealt_warns_that_the_run_ends_early(
+    rate: float, ledger: ts.Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=50))
+    trainer = made(SgdPlan(noise_multiplier=2.0, rate=rate, steps=20, expected_batch=10), account=account, why="test")
+
+    def broken(*_: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr("tallystick.learn.torch.batches._taken", broken)
+    with pytest.raises(MemoryError), pytest.warns(EndedEarly, match="whole plan is paid"):
+        trainer.fit(data())
+    assert account.history()
+
+
+def test_a_batch_that_is_not_stepped_warns_that_the_run_ends_early(ledger: ts.Ledger) -> None:
+    trainer = made(account=ledger.open("clinic", budget=ts.zcdp(rho=50)), why="test")
+    batches = trainer.batches(data())
+    next(batches)
+    with pytest.warns(EndedEarly), pytest.raises(Refused, match="The charge of the run stays"):
+        next(batches)
+
+
+class Reader(nn.Module):
+    """A causal transformer with a padding mask: a first token that is padding has nothing to attend to."""
+
+    def __init__(self, padding: int, tokens: int = 20) -> None:
+        super().__init__()
+        self.padding, self.tokens = padding, nn.Embedding(tokens, 8)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1)
+        for layer in self.encoder.layers:
+            layer.self_attn = ts.learn.torch.Attention.from_torch(layer.self_attn)
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x: Any) -> Any:
+        causal = torch.triu(torch.full((x.shape[1], x.shape[1]), -math.inf), 1)
+        return self.out(self.encoder(self.tokens(x), mask=causal, src_key_padding_mask=x == self.padding).mean(1))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("padding", [*range(10), 19])
+def test_a_causal_model_with_padding_trains_whatever_the_padding_token_is(padding: int) -> None:
+    torch.manual_seed(0)
+    model = Reader(padding)
+    x = torch.randint(10, 19, (60, 6))
+    x[:, -1] = padding
+    plan = SgdPlan(noise_multiplier=4.0, rate=0.2, steps=2, expected_batch=10)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    trainer = Trainer(model, NONE, optimizer, plan=plan, clip=1.0, classes=2)
+    assert trainer.fit((x, torch.randint(0, 2, (60,)))).taken == 2
+
+
+def test_a_model_with_two_tokens_trains() -> None:
+    model = nn.Sequential(nn.Embedding(2, 3), nn.Flatten(), nn.Linear(6, 2))
+    trainer = Trainer(model, NONE, torch.optim.SGD(model.parameters(), lr=0.1), plan=PLAN, clip=1.0, classes=2)
+    assert trainer.fit((torch.randint(0, 2, (60, 2)), torch.randint(0, 2, (60,)))).taken == 20
+
+
+class NeverFinite(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(4, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.out(torch.log(x * 0 - 1))
+
+
+def test_a_gradient_that_is_never_finite_is_not_called_mixed() -> None:
+    model = NeverFinite()
+    trainer = Trainer(model, NONE, torch.optim.SGD(model.parameters(), lr=0.1), plan=PLAN, clip=1.0, classes=2)
+    with pytest.raises(Refused, match="single example is not finite"):
+        trainer.fit(data())
+
+
+class Tagger(nn.Module):
+    """One label per token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.out = nn.Embedding(20, 4), nn.Linear(4, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.out(self.tokens(x)).transpose(1, 2)
+
+
+PADDED = nn.CrossEntropyLoss(reduction="none", ignore_index=-7)
+TOKEN_LOSSES = {
+    "torch's own index": (-100, lambda out, target: NONE(out, target).mean(1)),
+    "an index of the loss": (-7, type("Own", (), {"ignore_index": -7, "__call__": lambda _, *a: PADDED(*a).mean(1)})()),
+}
+
+
+@pytest.mark.parametrize("name", TOKEN_LOSSES)
+def test_ignored_places_do_not_take_a_sequence_out(name: str) -> None:
+    ignored, loss = TOKEN_LOSSES[name]
+    torch.manual_seed(0)
+    model = Tagger()
+    trainer = Trainer(model, loss, torch.optim.SGD(model.parameters(), lr=0.1), plan=PLAN, clip=1.0, classes=2)
+    x, y = torch.randint(2, 20, (30, 5)), torch.randint(0, 2, (30, 5))
+    y[:, 3:] = ignored
+    trainer.engine.check((x, y))
+    trainer.rehearse((x, y))
+    total = trainer.engine.clipped_sum([x, y], 1.0)
+    assert float(total.norm()) > 0.1
+    y[0, 0] = 5  # a label that is not declared takes the whole sequence out
+    without = trainer.engine.clipped_sum([x, y], 1.0)
+    alone = trainer.engine.clipped_sum([x[1:], y[1:]], 1.0)
+    assert torch.allclose(without, alone, atol=1e-6)
+    trainer.batches((x, y))
+    assert f"{ignored} marks places that the loss ignores" in dict(trainer.facts())["labels"]
+
+
+def test_an_ignored_label_of_a_whole_example_is_not_declared() -> None:
+    trainer = made(classes=2)
+    assert trainer.engine.undeclared(torch.tensor([0, 1, -100])).tolist() == [False, False, True]
+
+
+class NeedsClosure(torch.optim.SGD):
+    """An optimizer that evaluates the loss itself, as sharpness-aware ones do."""
+
+    def step(self, closure: Any) -> Any:  # type: ignore[override]
+        return closure()
+
+
+def test_an_optimizer_that_needs_a_closure_is_refused_before_the_charge(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=50))
+    model = nn.Linear(4, 2)
+    with pytest.raises(InvalidInput, match="a step that needs closure"):
+        Trainer(model, NONE, NeedsClosure(model.parameters(), lr=0.1), plan=PLAN, clip=1.0, account=account, why="x")
+    assert not account.history()
+
+
+def test_a_rehearsal_of_no_rows_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="0 rows"):
+        made(classes=2).rehearse((torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64)))
+
+
+class NormOfTheBatch(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(4, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.out(nn.functional.batch_norm(x, None, None, training=True))
+
+
+def test_a_batch_norm_inside_forward_is_refused() -> None:
+    model = NormOfTheBatch()
+    trainer = Trainer(model, NONE, torch.optim.SGD(model.parameters(), lr=0.1), plan=PLAN, clip=1.0, classes=2)
+    with pytest.raises(Refused, match="does not run on four made-up examples"):
+        trainer.fit(data())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -194,3 +195,140 @@ def test_a_ledger_of_an_older_format_is_to_be_kept(tmp_path):
     connection.close()
     with pytest.raises(LedgerIntegrity, match=r"Keep this file: a later version converts it.*another path"):
         Ledger(path, config=tmp_path / "config")
+
+
+# -- after a loss: only an older copy is left
+
+
+def emptied(place):
+    """Remove the ledger at a place."""
+    if not str(place).startswith("postgresql"):
+        for each in Path(str(place)).parent.glob(f"{Path(str(place)).name}*"):
+            each.unlink()
+        return
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(str(place), autocommit=True) as connection:
+        [[schema]] = connection.execute("SELECT current_schema()").fetchall()
+        connection.execute(f"DROP SCHEMA {schema} CASCADE")
+        connection.execute(f"CREATE SCHEMA {schema}")
+
+
+@pytest.fixture
+def loss(place, config, tmp_path):
+    """A place at which an older copy was restored: its head, and the newest head that this host has seen."""
+    with Ledger(place, config=config) as ledger:
+        paid(ledger, 3)
+        older, backup = ledger.head(), list(ledger.export())
+        paid(ledger, 2)
+        newest = ledger.head()
+    emptied(place)
+    import_ledger(backup, place, config=tmp_path / "backup host").close()
+    return older, newest, backup
+
+
+def test_an_older_copy_is_refused_with_the_number_of_missing_entries(place, config, loss):
+    older, newest, _ = loss
+    first = older.seq + 1
+    text = f"At least {newest.seq - older.seq} entries are missing: {first} to {newest.seq}. Restore the newest copy"
+    with pytest.raises(LedgerIntegrity, match=text) as caught:
+        Ledger(place, config=config)
+    assert caught.value.code == "older_ledger"
+    assert [remedy.kind for remedy in caught.value.remedies] == ["accept_older"]
+    for options in ({"first_use": "x"}, {"expect_head": older.hash}):  # these say nothing about what was lost
+        with pytest.raises(LedgerIntegrity, match="At least"):
+            Ledger(place, config=config, **options)
+
+
+def test_the_owner_goes_on_with_an_older_copy_and_the_chain_says_what_is_lost(place, config, loss):
+    older, newest, _ = loss
+    with Ledger(place, config=config, older="the disk failed") as ledger:
+        entry = entries_of(ledger)[-1]
+        heads = {"newest": [older.seq, older.hash], "seen": [newest.seq, newest.hash]}
+        assert {name: entry[name] for name in ("kind", "why", "principal", *heads)} == {
+            "kind": "older",
+            "why": "the disk failed",
+            "principal": "local",
+            **heads,
+        }
+        assert ledger.lost.entries == newest.seq - older.seq
+        assert ledger.open("people").used.a0 == 3  # nothing is made up about the lost charges
+        paid(ledger, 2)  # the owner charges them again
+    with Ledger(place, config=config) as again:  # once is enough
+        assert again.lost is None
+        paid(again)
+        report = again.verify()
+        assert report.problems == ()
+        [sentence] = report.losses
+        assert f"at least {newest.seq - older.seq} entries up to entry {newest.seq}" in sentence
+
+
+def test_the_lost_copy_is_refused_after_the_owner_has_gone_on(place, config, loss, tmp_path):
+    """The anchor is that of the copy that is used now."""
+    _, _, backup = loss
+    with Ledger(place, config=config, older="the disk failed") as ledger:
+        paid(ledger, 9)
+    emptied(place)
+    import_ledger(backup, place, config=tmp_path / "backup host 2").close()
+    with pytest.raises(LedgerIntegrity, match="old or altered copy"):
+        Ledger(place, config=config)
+
+
+def test_another_host_that_has_seen_lost_entries_is_accepted_the_same_way(place, config, loss, tmp_path):
+    """The other host has an anchor of an entry that the chain does not have any more; another one has its number."""
+    _, newest, _ = loss
+    other = tmp_path / "other"
+    (other / "anchors").mkdir(parents=True)
+    with Ledger(place, config=config, older="the disk failed") as ledger:
+        paid(ledger, 9)
+        (other / "anchors" / ledger.id).write_bytes(b"%020d %s\n" % (newest.seq, newest.hash.encode()))
+    with pytest.raises(LedgerIntegrity, match=f"entry {newest.seq} has another hash"):
+        Ledger(place, config=other)
+    with Ledger(place, config=other, older="the same loss") as ledger:
+        paid(ledger)
+        assert (ledger.lost.entries, len(ledger.verify().losses)) == (None, 2)
+
+
+def test_an_older_copy_needs_a_reason_and_nothing_else(place, config, loss):
+    for options in ({"older": " "}, {"older": "x", "first_use": "y"}, {"older": "x", "expect_head": "0" * 64}):
+        with pytest.raises(InvalidInput):
+            Ledger(place, config=config, **options)
+
+
+def test_a_copy_that_lacks_nothing_is_not_called_older(ledger, place, config):
+    paid(ledger)
+    before = ledger.head()
+    with Ledger(place, config=config, older="by mistake") as same:
+        assert (same.lost, same.head()) == (None, before)
+
+
+def test_an_older_copy_that_was_altered_is_refused(tmp_path):
+    from crash.tampering import disarmed, without_triggers
+
+    path, config = tmp_path / "budget.db", tmp_path / "config"
+    with Ledger(path, config=config) as ledger:
+        paid(ledger, 3)
+    connection = disarmed(str(path))
+
+    def cut() -> None:
+        connection.execute("DELETE FROM entry WHERE seq > 6")
+        connection.execute("UPDATE entry SET body = replace(body, 'people', 'person') WHERE seq = 2")
+
+    without_triggers(connection, cut)
+    connection.close()
+    with pytest.raises(LedgerIntegrity, match="entry 2 was altered"):
+        Ledger(path, config=config, older="the disk failed")
+    with pytest.raises(LedgerIntegrity, match="At least"):  # the anchor is the same
+        Ledger(path, config=config)
+
+
+def test_an_older_export_is_imported_with_a_reason(place, config, loss):
+    older, newest, backup = loss
+    emptied(place)
+    with pytest.raises(LedgerIntegrity, match=f"entry {newest.seq} of this ledger was seen") as caught:
+        import_ledger(backup, place, config=config)
+    assert [remedy.kind for remedy in caught.value.remedies] == ["import_older"]
+    emptied(place)
+    with import_ledger(backup, place, config=config, older="the disk failed") as ledger:
+        assert ledger.lost.entries == newest.seq - older.seq
+        paid(ledger)
+        assert ledger.verify().problems == ()

@@ -16,7 +16,6 @@ from crash.stores import fresh_schema, raised, spend
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger import Budget, Filter, Ledger
 from tallystick.ledger.filters import LARGEST, UNITS_0, as_written, charge_units, limit_units
-from tallystick.printing import amount
 
 BAD_NUMBERS = [
     math.nan,
@@ -97,12 +96,6 @@ def ten_tenths_fit_one() -> bool:
     return 10 * charge_units("rho", as_written("rho", 0.1), UNITS_0) <= limit_units(
         "rho", as_written("rho", 1.0), UNITS_0
     )
-
-
-def test_numbers_for_people_are_short():
-    assert [amount(Fraction(n, UNITS_0)) for n in (0, 10**12, 5 * 10**10, 123 * 10**12, 10, 10**19)] == [
-        "0", "1.0000", "0.0500", "123", "1e-11", "1e+07",
-    ]  # fmt: skip
 
 
 def test_the_largest_amounts_do_not_overflow(ledger):

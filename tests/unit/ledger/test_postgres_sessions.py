@@ -52,6 +52,24 @@ def test_an_added_trigger_is_still_found_by_the_owner(team):
         assert "schema object was altered" in ledger.verify().problems[0]
 
 
+def test_functions_of_others_raise_no_alarm_and_those_of_the_ledger_do(team):
+    """Another user may create functions of any name in the schema. Only those that triggers call matter."""
+    url, _, config = team
+    run(url, "CREATE FUNCTION tallystick_hello() RETURNS int LANGUAGE sql AS 'SELECT 1'")
+    with Ledger(url, config=config) as ledger:
+        assert ledger.verify().problems == ()
+    with psycopg.connect(url) as connection:
+        called = "SELECT p.proname FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid WHERE NOT t.tgisinternal"
+        names = {name for [name] in connection.execute(called).fetchall()}
+    assert names
+    for name in names:
+        body = "'BEGIN RETURN NEW; END'"
+        run(url, f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS {body}")
+    with Ledger(url, config=config) as ledger:
+        found = ledger.verify().problems
+    assert all(any(name in problem for problem in found) for name in names)
+
+
 def test_temporary_tables_of_a_session_do_not_stand_for_the_ledger(team, monkeypatch):
     """A pool hands out sessions in which another user made temporary tables of the ledger's names."""
     url, _, config = team

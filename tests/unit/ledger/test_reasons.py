@@ -31,7 +31,7 @@ def test_what_stands_for_a_reason_is_none(account: Account, why: str, tmp_path: 
         with pytest.raises(InvalidInput, match="in words of your own"):
             call()
     assert account.used.a0 == 0
-    assert str(account.limit) == "rho 0.5000, delta 1e-06"
+    assert str(account.limit) == "rho 0.5, delta 1e-6"
 
 
 def test_any_word_is_a_reason(account: Account) -> None:
@@ -47,8 +47,8 @@ def test_a_raise_that_is_pasted_asks_for_a_reason_and_says_at_which_delta_epsilo
     words = ["account", "raise", "clinic", "--budget", "zcdp(rho=0.5, delta=2e-6)", *place]
     for more in ([], ["--dry-run"]):
         assert run(*words, "--why", "...", *more).code == 2
-        assert "shown at delta 2e-05 from now on (it was 1e-05)" in run(*words, "--why", "agreed", "--dry-run").out
-    assert "shown at delta 2e-05 from now on (it was 1e-05)" in run(*words, "--why", "agreed").out
+        assert "shown at delta 4e-6 from now on (it was 2e-6)" in run(*words, "--why", "agreed", "--dry-run").out
+    assert "shown at delta 4e-6 from now on (it was 2e-6)" in run(*words, "--why", "agreed").out
     words[4] = "zcdp(rho=0.6, delta=2e-6)"
     assert "shown at" not in run(*words, "--why", "agreed").out
 

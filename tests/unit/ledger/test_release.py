@@ -74,7 +74,7 @@ def test_two_populations_pay_for_one_release(ledger, clinic):
     staff = ledger.open("staff", budget=ts.pure_dp(epsilon=1), unit="patient")
     with clinic.charge(ts.pure_dp(epsilon=0.25), why="joint table", also=[staff]) as charge:
         pass
-    assert str(charge.amounts["staff"]) == "epsilon 0.2500"
+    assert str(charge.amounts["staff"]) == "epsilon 0.25"
     assert (staff.used.a0, clinic.used.a0 > 0) == (25 * 10**10, True)
 
 

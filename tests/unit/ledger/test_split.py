@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 
 import pyarrow
 import pytest
 
 import tallystick as ts
+from tallystick.accounting.adjacency import Protects
 from tallystick.errors import BudgetExceeded, InvalidInput
 from tallystick.ledger.budget import Budget
-from tallystick.ledger.filters import UNITS_0, UNITS_1
+from tallystick.ledger.filters import UNITS_0, UNITS_1, Amount, Filter
 from tallystick.ledger.pricing import price
 from tallystick.rounding import fraction_down, read_amount
 
@@ -59,6 +61,42 @@ def test_twelve_payments_fit_and_a_thirteenth_of_one_unit_is_denied(ledger):
             account.pay(unit, why="a unit that rounding left")
         with pytest.raises(BudgetExceeded):
             account.pay(unit, why="one unit too many")
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
+def test_an_account_pays_all_shares_of_its_limit_and_of_what_is_left(ledger, adjacency):
+    """A share of an amount is about the neighbours of its account; under replace it could not be paid."""
+    budgets = {
+        "rho": ts.zcdp(rho=0.5, adjacency=adjacency),
+        "rho and delta": ts.zcdp(rho=0.7, delta=1e-6, adjacency=adjacency),
+        "mu": ts.gdp(mu=0.7, adjacency=adjacency),
+        "pure": ts.pure_dp(epsilon=3, adjacency=adjacency),
+        "approximate": ts.approx_dp(epsilon=1, delta=1e-5, adjacency=adjacency),
+    }
+    for name, budget in budgets.items():
+        account = ledger.open(name, budget=budget, unit="person")
+        share = account.limit.split(7)
+        assert share == budget.split(7)
+        assert account.price(share).a0 * 7 <= account.limit.a0
+        account.pay(share, why="the first of seven")
+        left = account.remaining
+        for number in range(11):
+            account.pay(left.split(11), why="a share of the rest", key=f"{name} {number}")
+        assert account.remaining.a0 < 11
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
+@pytest.mark.parametrize("filter_name", ["zcdp", "approx", "gdp"])
+def test_shares_of_every_amount_fit_together(filter_name, adjacency):
+    """Amounts that no budget has written: what is left after some charges."""
+    draw = random.Random(filter_name)
+    currency = Filter(filter_name)
+    for _ in range(150):
+        amount = Amount(currency, draw.randrange(1000, 10 ** draw.randrange(5, 16)), adjacency=adjacency)
+        parts = draw.randrange(1, 500)
+        share = amount.split(parts)
+        cost = price(share, currency, Protects(adjacency, "person"))
+        assert 0 < cost.a0 * parts <= amount.a0, (amount, parts)
 
 
 def test_a_share_of_less_than_one_unit_is_refused():

@@ -41,6 +41,10 @@ def open_stream(account: ts.Account, key: str = "visits", **options: Any) -> Ans
     return stream
 
 
+def _no_cost(first: int, last: int) -> Any:
+    return None
+
+
 @pytest.fixture
 def account(ledger: ts.Ledger) -> ts.Account:
     return ledger.open("city", budget=ts.zcdp(rho=1), unit="patient")
@@ -169,6 +173,7 @@ def test_taken_items_are_in_order_and_end_with_none(account: ts.Account) -> None
 
 
 def test_a_block_that_was_begun_elsewhere_and_burned_is_passed(account: ts.Account) -> None:
+    open_stream(account)
     account.charge(no_loss(), why="dashboard", key="visits/0", request="month 0 to 1 of visits").begin().burn()
     assert open_stream(account).take() == 1
 
@@ -211,6 +216,79 @@ def test_threads_take_each_item_once(account: ts.Account) -> None:
     with ThreadPoolExecutor(4) as workers:
         taken = list(workers.map(lambda _: stream.take(), range(60)))
     assert sorted(number for number in taken if number is not None) == list(range(60))
+
+
+@pytest.mark.parametrize("other", [{"block": 1}, {"block": 4}, {"items": 24}, {"whole": Cost(PERIOD, None, "cheap")}])
+def test_a_second_handle_with_other_blocks_items_or_cost_is_refused(account: ts.Account, other: Any) -> None:
+    stream = open_stream(account, block=3)
+    assert [stream.take() for _ in range(3)] == [0, 1, 2]
+    used = account.used
+    with pytest.raises(IdempotencyConflict):
+        open_stream(account, **{"block": 3, **other})
+    assert account.used == used
+    assert open_stream(account, block=3).take() == 3
+
+
+def test_blocks_that_are_charged_one_by_one_have_one_size_too(account: ts.Account) -> None:
+    stream = open_stream(account, whole=None, block=2)
+    stream.answer(4, lambda: "items 4 and 5")
+    with pytest.raises(IdempotencyConflict):
+        open_stream(account, whole=None, block=1)
+    assert open_stream(account, whole=None, block=2).answer(4, counted()).answer == "items 4 and 5"
+
+
+def test_steps_in_order_have_one_block_size_also_if_two_begin_at_once(
+    account: ts.Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"steps": 10, "why": "model", "key": "run"}
+    first = account.training(ts.gaussian(sigma=10), block=5, **settings).start()
+    second = account.training(ts.gaussian(sigma=10), block=2, **settings).start()
+    looked = []
+
+    def begin_first(stream: AnswerStream, *arguments: Any) -> Any:
+        """Let the other run take its first block after this one has looked for it."""
+        charge = charge_of(stream, *arguments)
+        if not looked:
+            looked.append(True)
+            assert first.step() == 0
+        return charge
+
+    charge_of = AnswerStream._charge
+    monkeypatch.setattr(AnswerStream, "_charge", begin_first)
+    with pytest.raises(IdempotencyConflict):
+        second.step()
+    with pytest.raises(IdempotencyConflict):
+        second.step()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"lease": -1}, {"lease": float("nan")}, {"whole": "x"}, {"whole": Cost(YEAR, None, 5)}, {"each": _no_cost}],
+)
+def test_a_wrong_argument_is_refused_before_the_stream_is_charged(account: ts.Account, wrong: Any) -> None:
+    with pytest.raises(InvalidInput):
+        open_stream(account, **wrong)
+    assert account.used.a0 == 0
+
+
+def test_a_wrong_argument_of_a_training_run_is_refused(account: ts.Account) -> None:
+    for wrong in ({"whole": "x"}, {"request": 5}):
+        with pytest.raises(InvalidInput):
+            account.training(ts.gaussian(sigma=10), steps=10, why="model", **wrong)
+
+
+def test_a_key_of_an_item_that_another_request_has_is_found_before_the_charge(account: ts.Account) -> None:
+    other = account.ledger.open("other", budget=ts.zcdp(rho=1), unit="patient")
+    other.pay(PERIOD, why="another", key="visits/6")
+    other.pay(PERIOD, why="another", key="run/6")
+    other.pay(PERIOD, why="another", key="visits/report")
+    for block in (1, 3):
+        with pytest.raises(IdempotencyConflict, match="visits/6"):
+            open_stream(account, block=block)
+    assert account.used.a0 == 0
+    assert open_stream(account, block=4).take() == 0, "no block begins at item 6"
+    with pytest.raises(IdempotencyConflict, match="run/6"):
+        account.training(ts.gaussian(sigma=10), steps=9, block=3, why="model", key="run").start()
 
 
 def test_entries_of_a_training_run_are_as_in_earlier_versions(ledger: ts.Ledger) -> None:

@@ -315,4 +315,4 @@ def test_threads_draw_each_step_once(ledger: ts.Ledger) -> None:
 
 def test_an_epsilon_of_a_renyi_account_names_its_order(ledger: ts.Ledger) -> None:
     account = ledger.open("lab", budget=ts.renyi_dp({16: 0.5}))
-    assert str(account.remaining) == "epsilon 0.5000 at order 16"
+    assert str(account.remaining) == "epsilon 0.5 at order 16"

@@ -56,7 +56,7 @@ def test_the_profile_picture_draws_delta_and_writes_out_one_epsilon() -> None:
     figure = plots.profile(LOSS, mark=1e-6)
     curve = max(lines(figure), key=len)
     assert np.array_equal(curve[:, 1], np.asarray(LOSS.delta(epsilon=curve[:, 0])))
-    assert "at delta 1e-06" in words(figure)
+    assert "at delta 1e-6" in words(figure)
 
 
 @pytest.mark.parametrize(

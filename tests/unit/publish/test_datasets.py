@@ -93,7 +93,10 @@ def test_single_rows_may_be_protected_and_the_plan_warns(run, here) -> None:
     words = "dataset add visits.csv --population rows --unit each-row --limit epsilon=1".split()
     assert run(*words).code == 0
     assert run("dataset", "show", "visits", "--json").document["found"]["account"]["unit"] == "row"
-    assert "WARNING" in run(*"publish plan visits --measures count --epsilon 0.1".split()).out
+    assert (
+        "single rows are protected, not the people"
+        in run(*"publish plan visits --measures count --epsilon 0.1".split()).out
+    )
 
 
 @pytest.mark.parametrize(
@@ -236,10 +239,10 @@ def test_plans_cost_at_least_what_was_registered(run, here) -> None:
     for words in (cheap, [*cheap, "--dry-run"]):
         outcome = run(*words)
         assert outcome.code == 4
-        assert "cost at least rho 0.0100" in outcome.errors
+        assert "cost at least rho 0.01" in outcome.errors
     planned = run(*"publish plan visits --measures count --rho 0.009".split())
     assert planned.code == 0
-    assert "cost at least rho 0.0100" in planned.out
+    assert "cost at least rho 0.01" in planned.out
     assert run(*"query visits --measures count --rho 0.01 --why x".split()).code == 0
     for price in ("epsilon=1", "rho=9", "rho=x", "sigma=1", "rho=-1"):
         assert run(*ADD, *CAPS, "--update", "--least-price", price).code == 2, price
@@ -349,3 +352,20 @@ def test_a_note_of_our_format_that_cannot_be_read_is_still_refused(run, here, no
     outcome = run("dataset", "list")
     assert outcome.code == 6
     assert "'broken' cannot be read" in outcome.errors
+
+
+def test_bounds_keep_the_type_that_was_declared(run, here) -> None:
+    assert run(*ADD, *CAPS, "--type", "age=integer").code == 0
+    for dry in (["--dry-run"], []):
+        changed = run("dataset", "update", "visits", "--bounds", "age=0:110", *dry, "--json").document["found"]
+        assert changed["changes"] == {"bounds of age": [None, "0 to 110"]}
+    shown = run("dataset", "show", "visits").out
+    assert "age integer" in shown
+    typed = run("dataset", "update", "visits", "--bounds", "age=0:99", "--type", "age=number", "--json")
+    assert typed.document["found"]["changes"]["type of age"] == ["integer", "number"]
+
+
+def test_bounds_make_an_undeclared_column_a_number(run, here) -> None:
+    assert run(*ADD, *CAPS).code == 0
+    changed = run("dataset", "update", "visits", "--bounds", "age=0:110", "--json").document["found"]
+    assert changed["changes"]["type of age"] == ["text", "number"]

@@ -162,11 +162,14 @@ def test_fit_linear_from_registration_to_card(run, here):
     assert run(*ADD).code == 0
     dry = run(*FIT, "--dry-run")
     assert dry.code == 0
-    assert "would charge rho 1" in dry.out
+    assert "Would charge rho 1 " in dry.out
     first = run(*FIT, "--out", "model.json", "--card", "card.html")
     assert first.code == 0, first.errors
-    assert "charged rho 1" in first.out
-    assert "about cost clamped to [0, 1500]; over noise and sampling of people with up to 2 rows each" in first.out
+    assert "Charged  rho 1 " in first.errors
+    assert "Intervals include privacy noise and sampling." in first.errors
+    about = "about cost clamped to [0, 1500]; over noise and sampling of people with up to 2 rows each"
+    assert about in run(*FIT, "--details").errors
+    assert [line.split()[0] for line in first.out.splitlines()] == ["cost", "age", "days", "intercept"]
     model = json.loads((here / "model.json").read_text())
     assert model["coefficients"]["days"] == pytest.approx(20, abs=8)
     (here / "visits.csv").unlink()
@@ -273,7 +276,7 @@ def test_fit_logistic_is_charged_once_and_finds_the_slope(run, ill):
     assert run(*ADD_ILL).code == 0
     dry = run(*LOGISTIC, "--dry-run")
     assert dry.code == 0, dry.errors
-    assert "would charge epsilon 1" in dry.out
+    assert "Would charge epsilon 1 " in dry.out
     for words in ([], ["--delta", "1e-6"]):
         first = run(*LOGISTIC, *words, "--out", "model.json", "--card", "card.html")
         assert first.code == 0, first.errors
@@ -282,7 +285,7 @@ def test_fit_logistic_is_charged_once_and_finds_the_slope(run, ill):
         assert run("card", "show", "card.html").code == 0
         model = json.loads((ill / "model.json").read_text())
         assert model["coefficients"][0][0] > 0.02
-        assert "this is noise alone" in first.out
+        assert "Every number is noisy." in first.errors
         assert 30 < -model["intercepts"][0] / model["coefficients"][0][0] < 80  # the age at which it is even
         again = run(*LOGISTIC, *words, "--json").document["found"]
         assert again["again"] is True

@@ -54,7 +54,7 @@ def test_each_cause_is_what_it_is_by_hand() -> None:
     line = found.of("cost")[1]
     assert line.together == pytest.approx(line.noise + (830.0 + 0.0) / 2)
     assert found.best("u").max_groups == 1  # half a ward is less than the noise of another
-    assert "least" in str(found)
+    assert "smallest" in str(found)
 
 
 def test_a_rehearsal_of_no_caps_is_refused_before_rows_are_read() -> None:
@@ -136,7 +136,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any) -> Path:
 def test_rehearse_shows_a_table_and_a_picture_and_charges_nothing(run: Any, here: Path) -> None:
     made = run(*REHEARSE, "--synthetic", "--units", "200", "--plot", "errors.svg", "--column", "mean_age")
     assert made.code == 0, made.errors
-    assert "made-up rows of 200 units; nothing was charged" in made.out
+    assert "Measured on made-up rows of 200 people." in made.errors
     assert (here / "errors.svg").stat().st_size > 5_000
     found = run(*REHEARSE, "--rows", "public.csv", "--caps", "1x1,4x4", "--json").document["found"]
     assert [line["column"] for line in found["lines"]] == ["count", "count", "mean_age", "mean_age"]
@@ -158,9 +158,38 @@ def test_rehearse_refuses_registered_data_under_any_name(run: Any, here: Path) -
         outcome = run(*REHEARSE, "--rows", "visits.csv", "--ledger", ledger)
         assert outcome.code != 0
         assert said in outcome.errors
-        assert "off, at" not in outcome.out
+        assert "by cause" not in outcome.out
     assert run(*REHEARSE, "--rows", "public.csv", "--ledger", "none.db").code != 0
     for wrong in ([], ["--rows", "public.csv", "--synthetic"], ["--rows", "missing.csv"], ["--rows", "regions.csv"]):
         assert run(*REHEARSE, *wrong).code != 0
     for wrong in ("2", "2x", "0x1", "x"):
         assert run(*REHEARSE, "--synthetic", "--caps", wrong).code == 2
+
+
+def wage_plan(rho: float) -> Any:
+    rows = pa.table({"who": [1], "year": [1], "wage": [1.0]})
+    people = ts.Private(rows).table(unit="who").per_unit(max_groups=8, max_rows_per_group=1).bounds(wage=(0, 4))
+    return people.group_by("year", keys=list(range(1, 9))).agg(wage=ts.mean("wage")).plan(rho=rho)
+
+
+def test_a_mean_that_the_noise_hides_counts_as_all_of_its_bounds() -> None:
+    plan = wage_plan(0.005)
+    rows = ts.made_up_rows(plan, units=1_000)
+    found = ts.rehearse(plan, rows, caps=[(1, 1), (2, 3), (4, 20), (8, 50), (8, 500)])
+    narrow, widest = found.of("wage")[0], found.of("wage")[-1]
+    assert narrow.without_value == 0
+    assert (widest.without_value, widest.noise) == (8, 2.0)
+    assert widest.caps == pytest.approx(0.0, abs=1e-3)  # nothing is left out under the widest caps
+    assert widest.together == pytest.approx(4.0)
+    assert found.best("wage").without_value == 0
+    assert "no value in 8 of them" in str(found)
+
+
+def test_a_mean_of_a_group_that_the_caps_empty_counts_as_all_of_its_bounds() -> None:
+    """One person has rows in two groups and may count in one of them."""
+    rows = pa.table({"who": [1, 1], "year": [1, 2], "wage": [4.0, 4.0]})
+    found = ts.rehearse(wage_plan(1e5), rows, caps=[(1, 1), (2, 1)])
+    emptied, whole = found.of("wage")
+    assert (emptied.without_value, whole.without_value) == (1, 0)
+    assert emptied.noise == pytest.approx(1.0, abs=0.05)  # half of 2.0 and about 0
+    assert found.best("wage") == whole

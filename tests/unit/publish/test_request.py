@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import pkgutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tallystick.publish.outcome import Offer, Outcome
 from tallystick.publish.request import Cost, Request, answer, price, rehearse, run
 from tallystick.tables.expressions import col
 from tallystick.tables.keyset import public_table
+from tallystick.tables.progress import ProgressFailed
 
 ADD = (
     "dataset add visits.csv --population patients --unit who --max-groups 2 --max-rows-per-group 3 "
@@ -276,7 +278,7 @@ def test_explain_in_a_statement_is_an_offer_and_charges_nothing(book: Any) -> No
     outcome = run(Request(Statement(f"EXPLAIN {SQL}"), Cost(rho=0.01)), book)
     assert outcome.paid is None
     assert outcome.offer is not None
-    assert "no data was opened" in outcome.offer.explained
+    assert "No data was read and nothing was charged." in outcome.offer.explained
     assert used(book).a0 == 0
 
 
@@ -335,3 +337,120 @@ def test_a_plan_about_another_table_is_refused(book: Any, run: Any, tmp_path: Pa
     other = Question("later", question(book).plan)
     with pytest.raises(Refused, match="another table"):
         price(Request(other), book)
+
+
+class Cancelled(BaseException):
+    """A task that is cancelled, as asyncio does it."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_of_progress_does_not_stop_a_release(book: Any, kind: str) -> None:
+    request, told = requests(book)[kind], []
+
+    def leave(stage: str) -> None:
+        told.append(stage)
+        raise BrokenPipeError("the client left")
+
+    with pytest.warns(ProgressFailed, match="BrokenPipeError"):
+        outcome = run(request, book, progress=leave)
+    assert len(told) == 1, "it is not called again"
+    assert outcome.paid is not None
+    again = run(request, book)
+    assert again.paid is not None
+    assert again.paid.again
+    assert (again.table, again.model) == (outcome.table, outcome.model)
+    assert price(Request(Statement(SQL), Cost(rho=0.01), why="another"), book).refused is None, "the data stay open"
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_an_error_of_progress_in_any_stage_does_not_stop_a_release(book: Any, number: int) -> None:
+    count = iter(range(100))
+
+    def leave(stage: str) -> None:
+        if next(count) == number:
+            raise OSError(stage)
+
+    request = Request(Statement("SELECT MEDIAN(age) AS m FROM visits"), Cost(rho=0.01), why="report")
+    with pytest.warns(ProgressFailed):
+        assert run(request, book, progress=leave).table is not None
+
+
+def test_a_cancellation_in_progress_is_raised_after_the_answer_is_stored(book: Any) -> None:
+    def cancel(stage: str) -> None:
+        raise Cancelled
+
+    request = requests(book)["question"]
+    with pytest.raises(Cancelled):
+        run(request, book, progress=cancel)
+    again = run(request, book)
+    assert again.paid is not None
+    assert again.paid.again
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_key_is_refused_and_is_not_a_request_without_a_key(book: Any, kind: str) -> None:
+    request = replace(requests(book)[kind], key="")
+    for ask in (price, rehearse, run):
+        with pytest.raises(InvalidInput) as caught:
+            ask(request, book)
+        assert caught.value.argument == "key"
+    assert used(book).a0 == 0
+
+
+WRONG = {
+    "blank key": {"key": " "},
+    "long key": {"key": "k" * 300},
+    "unseen character": {"key": "k\u202e"},
+    "empty reason": {"why": ""},
+    "blank reason": {"why": " "},
+    "control character": {"why": "report\x1b[2J"},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_price_refuses_keys_and_reasons_as_a_run_does(book: Any, kind: str, wrong: str) -> None:
+    request = replace(requests(book)[kind], **WRONG[wrong])
+    told = []
+    for ask in (run, price):
+        with pytest.raises(InvalidInput) as caught:
+            ask(request, book)
+        told.append((caught.value.argument, caught.value.allowed))
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_offer_says_that_its_key_belongs_to_another_request(book: Any, kind: str) -> None:
+    book.open("patients").pay(ts.zcdp(rho=0.01), why="another", key="taken")
+    request = replace(requests(book)[kind], key="taken")
+    with pytest.raises(IdempotencyConflict) as caught:
+        run(request, book)
+    refused = price(request, book).refused
+    assert refused is not None
+    assert TallystickError.from_data(through_json(dict(refused))).code == caught.value.code
+
+
+def test_an_offer_says_that_its_key_was_burned(book: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = requests(book)["linear"]
+    with monkeypatch.context() as failing:
+        failing.setattr("tallystick.tables.run._integers", raise_an_error)
+        with pytest.raises(TallystickError):
+            run(request, book)
+    refused = price(request, book).refused
+    assert refused is not None
+    assert refused["code"] == "key_conflict"
+
+
+def raise_an_error(*_: object) -> None:
+    raise OSError
+
+
+@pytest.mark.parametrize("delta", [2.2e-308, 1e-308, 1e-310, 5e-324])
+@pytest.mark.parametrize("kind", ["statement", "linear", "caps"])
+def test_a_delta_that_a_double_cannot_hold_exactly_is_refused(book: Any, kind: str, delta: float) -> None:
+    request = replace(requests(book)[kind], cost=Cost(epsilon=1, delta=delta))
+    for ask in (price, run):
+        with pytest.raises(InvalidInput) as caught:
+            ask(request, book)
+        assert caught.value.argument == "delta"
+    assert used(book).a0 == 0

@@ -125,8 +125,8 @@ def test_no_noise_makes_a_suggestion_fail() -> None:
         assert 0 <= bound.lower < bound.upper <= 10
         assert all(cap.lower <= cap.value <= cap.upper and cap.value in CANDIDATES for cap in found.caps)
         assert "nan" not in str(found)
-        assert "unsure: the noise may hide" in str(found)
-        with pytest.raises(Refused, match=r"max_groups.*bounds of cost.*next to nothing.*larger price"):
+        assert "Uncertain: the noise may hide" in str(found)
+        with pytest.raises(Refused, match=r"max_groups.*bounds of cost.*too noisy to rely on.*a higher cost"):
             found.applied(asked.plan.query.table)
         assert found.applied(ts.Private(made_up(3)).table(unit="who"), anyway=True).declared
 
@@ -140,8 +140,8 @@ def test_a_suggestion_that_the_noise_hardly_touches_is_applied_without_a_word() 
         asked = ts.suggest_caps(visits, by=["ward"], ranges={"cost": (0, 100_000)}, rho=rho)
         exact = run.integers(asked.plan)
         told[rho] = [drawn(asked, exact, seed) for seed in range(20)]
-    assert not any(found.says_nothing or "unsure" in str(found) for found in told[0.5])
-    assert all("unsure" in str(found) for found in told[0.0005])
+    assert not any(found.says_nothing or "Uncertain" in str(found) for found in told[0.5])
+    assert all("Uncertain" in str(found) for found in told[0.0005])
     truth = np.sort(table.column("cost").to_numpy()[np.unique(table.column("who").to_numpy(), return_index=True)[1]])
     for found in (*told[0.5], *told[0.0005]):  # values of a unit are drawn alike, so one each is beyond as often
         (bound,) = found.bounds
@@ -192,12 +192,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any) -> Path:
 
 def test_suggest_says_its_price_charges_once_and_registers_with_its_reason(run: Any, here: Path) -> None:
     dry = run(*SUGGEST, *WHY, "--dry-run", "--json")
-    assert dry.document["found"]["plan"]["price"] == "rho 0.0500"
+    assert dry.document["found"]["plan"]["price"] == "rho 0.05"
     assert run("budget", "--json").document["found"]["used"]["rho"] == 0
     first = run(*SUGGEST, *WHY)
     assert first.code == 0, first.errors
-    assert "charged rho 0.0500 to patients" in first.out
-    assert "not registered yet" in first.out
+    assert "Charged  rho 0.05 (" in first.errors
+    assert "Not saved. To save these, repeat the command with --apply (no further cost)." in first.errors
     again = run(*SUGGEST, *WHY, "--apply", "--json")
     found = again.document["found"]
     assert (found["again"], found["applied"]) == (True, True)
@@ -228,9 +228,9 @@ def test_a_suggestion_that_says_nothing_is_shown_and_not_applied(run: Any, here:
     refused = run(*ask)
     assert refused.code == 4
     assert "bounds of age" in refused.out
-    assert "charged rho 0.0002" in refused.out
+    assert "Charged  rho 0.0002 (" in refused.errors
     assert "not applied: max_rows_per_group, bounds of age" in refused.errors
-    assert "--apply --anyway" in refused.out
+    assert "--apply --anyway" in refused.errors
     shown = run("dataset", "show", "few", "--json").document["found"]
     assert (shown["table"]["max_rows"], shown["table"]["bounds"]) == (None, [])
     again = run(*ask, "--anyway", "--json")
@@ -277,8 +277,8 @@ def test_an_end_that_may_lie_far_out_is_unsure(rho: float, is_applied: bool) -> 
         (bound,) = found.bounds
         assert bound.upper_quantile[2] > 10 * bound.upper  # the noise hides where the last hundredth ends
         assert bound.may_be_beyond < 0.2
-        (said,) = [line for line in lines(found) if "unsure" in line and "values from" in line]
-        assert "to 1e+05 are usual, with" in said
+        (said,) = [line for line in lines(found) if "Uncertain" in line and "values from" in line]
+        assert "to 100,000 are usual, with" in said
         assert ("bounds of cost" not in found.says_nothing) is is_applied
 
 

@@ -1,9 +1,10 @@
-"""Means whose interval covers most of their bounds: whoever reads the table is told, and the numbers stay as drawn."""
+"""Means and quantiles whose interval covers most of their bounds: the table and its files say so."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tallystick as ts
-from tallystick.tables.reporting.words import noisy_means
+from tallystick.tables.reporting.words import too_noisy_to_use
 
 WARDS = [f"w{size:03}" for size in range(5, 125, 4)]
 
@@ -38,7 +39,7 @@ def noisy_rows(table: list[dict[str, Any]], name: str) -> list[str]:
 def told(text: str) -> int:
     """How many groups a note says are too noisy."""
     inside = text.split(" of ", 1)[1].split(" (the interval", 1)[0].split(", ")
-    more = int(inside.pop().removeprefix("and ").removesuffix(" more groups")) if "more groups" in inside[-1] else 0
+    more = int(inside.pop().split()[1]) if "more group" in inside[-1] else 0
     return len(inside) + more
 
 
@@ -65,6 +66,39 @@ def test_a_statement_says_it_under_its_own_names(private: Any) -> None:
 
 def test_nothing_is_said_of_means_that_are_known_well_or_not_at_all() -> None:
     data = {"m": [2, None, 3], "m_lower": [1.0, 0, 1], "m_upper": [3.5, 5, 3]}
-    assert noisy_means(data, {"m": (0.0, 5.0)}, []) == ""
+    assert too_noisy_to_use(data, {"m": (0.0, 5.0)}, []) == ""
     data["m_upper"][0] = 3.6
-    assert noisy_means(data, {"m": (0.0, 5.0)}, []).startswith("Too noisy to use: m (the")
+    assert too_noisy_to_use(data, {"m": (0.0, 5.0)}, []).startswith("Too noisy to use: m (the")
+
+
+def test_a_quantile_has_a_value_only_if_its_interval_excludes_some_of_the_bounds(private: Any) -> None:
+    visits = private.table(unit="who").per_unit(max_groups=1, max_rows_per_group=1).bounds(age=(0, 5))
+    measures = {"mid": ts.median("age"), "top": ts.quantile("age", 0.9), "mean": ts.mean("age")}
+    made = visits.group_by("ward", keys=WARDS).agg(**measures).plan(rho=0.2).release(why="x")
+    for name in ("mid", "top"):
+        rows = made.rows
+        hidden = [(row[f"{name}_lower"], row[f"{name}_upper"]) == (0, 5) for row in rows]
+        assert 0 < sum(hidden) < len(WARDS)
+        assert [row[name] is None for row in rows] == hidden
+        assert None not in made.drawn()[name]  # the stored integers are as drawn
+        wards = noisy_rows(rows, name)
+        assert all((f"{name} of {ward}" in made.noisy) for ward in wards[:1])
+    assert json.loads(made.to_json())["rows"][0]["mid"] is None
+    assert made.bars()[0]["shown"][0] != made.drawn()["mid"][0]
+
+
+def test_the_file_beside_a_table_says_which_values_are_too_noisy_to_use(private: Any, tmp_path: Path) -> None:
+    visits = private.table(unit="who").per_unit(max_groups=1, max_rows_per_group=1).bounds(age=(0, 5))
+    made = visits.group_by("ward", keys=WARDS).agg(n=ts.count(), age=ts.mean("age")).plan(rho=0.02).release(why="x")
+    made.to_csv(tmp_path / "t.csv")
+    about = {row["what"]: row["about"] for row in csv.DictReader(io.StringIO((tmp_path / "t.about.csv").read_text()))}
+    assert made.noisy
+    assert about["values too noisy to use"] == made.noisy
+    asked = 'SELECT ward, AVG(age) AS years FROM "table" GROUP BY ward'
+    answered = private.sql(asked, visits, rho=0.02, keys={"ward": WARDS}, why="x")
+    assert "values too noisy to use" in answered.about_csv()
+
+
+def test_one_more_group_is_one_group() -> None:
+    data = {"g": list("abcd"), "m": [2] * 4, "m_lower": [0] * 4, "m_upper": [4] * 4}
+    assert "of a, b, c, and 1 more group (the" in too_noisy_to_use(data, {"m": (0.0, 5.0)}, ["g"])

@@ -232,6 +232,45 @@ def test_a_file_of_two_populations_is_refused(tmp_path: Path, ledger: ts.Ledger)
         cheap(one, first)
 
 
+@pytest.mark.parametrize("when", ["before the file", "before the link leads there", "afterwards", "as an update"])
+@pytest.mark.parametrize("asked", ["by the link", "by its path"])
+def test_a_later_registration_does_not_take_the_next_version_of_a_registered_link(
+    when: str, asked: str, tmp_path: Path, ledger: ts.Ledger, own: Account
+) -> None:
+    """The link is registered as ``dataset add`` would. An analyst registers the file that it will lead to."""
+    (tmp_path / "current.csv").symlink_to(write(tmp_path / "v1.csv", 5))
+    owner = registered(ledger, tmp_path / "current.csv")
+    new = tmp_path / "v2.csv"
+    if when == "before the file":
+        own.register("squatted", source=f"file {new}")
+    if when == "as an update":
+        own.register("squatted", source=str(write(tmp_path / "other.csv", 6)))
+    write(new, PRIVATE)
+    if when == "before the link leads there":
+        own.register("squatted", source=str(new))
+    point(tmp_path / "current.csv", new)
+    if when in ("afterwards", "as an update"):
+        own.register("squatted", source=str(new), update=True)
+    for account in (own, owner):
+        with pytest.raises(Refused, match="several populations"):
+            cheap(tmp_path / "current.csv" if asked == "by the link" else new, account)
+    assert own.history() == []
+
+
+def test_a_registered_link_does_not_take_data_that_were_registered_before_it(
+    tmp_path: Path, ledger: ts.Ledger, own: Account
+) -> None:
+    mine = write(tmp_path / "mine.csv", 5)
+    own.register("mine", source=str(mine))
+    (tmp_path / "current.csv").symlink_to(write(tmp_path / "v1.csv", 6))
+    owner = registered(ledger, tmp_path / "current.csv")
+    point(tmp_path / "current.csv", mine)
+    for path in (mine, tmp_path / "current.csv"):
+        assert cheap(path, own).fresh
+        with pytest.raises(Refused):
+            cheap(path, owner)
+
+
 def test_a_view_over_a_registered_table_of_a_database_file_is_refused(
     tmp_path: Path, ledger: ts.Ledger, own: Account
 ) -> None:
@@ -689,19 +728,21 @@ def test_the_inode_of_a_place_that_a_dataset_has_left_needs_the_time_of_its_last
     assert plan_of(elsewhere, own).release(why="x").fresh
 
 
+@pytest.mark.parametrize("name", ["RLIMIT_AS", "RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_CPU"])
 def test_a_limit_of_the_process_that_large_data_would_meet_is_refused_before_the_charge(
-    tmp_path: Path, own: Account
+    name: str, tmp_path: Path, own: Account
 ) -> None:
+    """The limit is far away: a smaller one is refused with the same words, whatever the data."""
     import resource
 
-    plan = plan_of(write(tmp_path / "people.csv", OWN), own)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 40, before[1]))
+    plan, number = plan_of(write(tmp_path / "people.csv", OWN), own), getattr(resource, name)
+    before = resource.getrlimit(number)
+    resource.setrlimit(number, (1 << 46, before[1]))
     try:
-        with pytest.raises(Unavailable, match="RLIMIT_FSIZE"):
+        with pytest.raises(Unavailable, match=f"has a limit {name}, and"):
             plan.release(why="x")
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        resource.setrlimit(number, before)
     assert own.history() == []
 
 

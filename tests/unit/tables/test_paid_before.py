@@ -86,6 +86,36 @@ def test_nobody_is_told_of_what_others_paid_or_of_what_failed(tmp_path: Path, ac
         counts(account, str(tmp_path / "visits.csv")).release(why="x")
 
 
+def test_a_file_and_its_registered_name_are_one_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any
+) -> None:
+    """A program names the file and the shell names the dataset; each is charged, and the second one is warned."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TALLYSTICK_LEDGER", raising=False)
+    (tmp_path / "visits.csv").write_text("who,ward\n1,a\n2,b\n")
+    add = "dataset add visits.csv --population people --unit who --max-groups 1 --max-rows-per-group 1 --limit rho=5"
+    assert run(*add.split()).code == 0
+    (tmp_path / "wards.csv").write_text("ward\na\nb\n")
+    ask = ["query", "visits", "--by", "ward", "--keys", "wards.csv", "--measures", "count", "--why", "x"]
+
+    def in_python(rho: float) -> Plan:
+        visits = ts.Private("visits.csv", account=ledger.open("people")).table(unit="who")
+        capped = visits.per_unit(max_groups=1, max_rows_per_group=1)
+        return capped.group_by("ward", keys=["a", "b"]).agg(count=ts.count()).plan(rho=rho)
+
+    with ts.Ledger("tallystick.db") as ledger:
+        asked = run(*ask, "--rho", "0.1", "--json").document["found"]
+        with pytest.warns(ChargedAgain, match=f"the same source in other words, under key '{asked['key']}'"):
+            in_python(0.1).release(why="x")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            first = in_python(0.2).release(why="x", key="mine")
+        assert first.fresh
+    for more in (["--dry-run"], []):
+        assert "in other words, under key 'mine'" in run(*ask, "--rho", "0.2", *more).errors
+    assert "note:" not in run(*ask, "--rho", "0.3").errors
+
+
 def test_the_shell_says_it_in_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TALLYSTICK_LEDGER", raising=False)

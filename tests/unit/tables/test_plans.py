@@ -13,9 +13,9 @@ import pytest
 
 import tallystick as ts
 from tallystick.accounting.adjacency import Adjacency
+from tallystick.digits import up
 from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger import Account
-from tallystick.printing import up
 from tallystick.tables import measures
 from tallystick.tables.budget import cost_of
 from tallystick.tables.files import OpenFile
@@ -322,4 +322,4 @@ def test_a_measure_of_words_is_refused_with_the_way_out_and_texts_read_as_number
 def test_a_plan_says_epsilon_beside_rho(visits: Table) -> None:
     plan = visits.agg(n=ts.count()).plan(rho=0.02)
     shown = next(line for line in plan.explain().splitlines() if line.startswith("  price"))
-    assert f"epsilon {up(plan.privacy.epsilon(delta=1e-6), 3)} at delta 1e-06; rho (zCDP) adds up" in shown
+    assert f"epsilon {up(plan.privacy.epsilon(delta=1e-6))} at delta 1e-6; rho (zCDP) adds up" in shown

@@ -262,3 +262,33 @@ def test_a_transaction_that_may_not_wait_names_the_setting(
         pytest.raises(Refused, match="RESET idle_in_transaction_session_timeout"),
     ):
         ts.Private(url).table("visits", unit="who")
+
+
+def test_the_rows_of_a_release_are_not_counted_where_the_role_may_stop_it(clinic: tuple[str, str, str, str]) -> None:
+    """Every role may read how many rows all sessions have inserted: more, if a temporary table has any rows."""
+    owner, _, user, low = clinic
+    assert inserted(owner, low, rows=1000) != inserted(owner, low, rows=0)  # otherwise nothing would be shown here
+    assert inserted(owner, owner, rows=1000) == inserted(owner, owner, rows=0)
+    with psycopg.connect(owner) as connection:
+        may_grant = connection.info.server_version >= 150000
+    if may_grant:
+        run(owner, f"GRANT SET ON PARAMETER track_counts TO {user}")
+        assert inserted(owner, low, rows=1000) == inserted(owner, low, rows=0)
+        run(owner, f"REVOKE SET ON PARAMETER track_counts FROM {user}")
+
+
+def inserted(owner: str, url: str, rows: int) -> int:
+    """Rows that the server counts as inserted, in all tables, while a release makes a table of so many rows."""
+    before = all_inserted(owner)
+    with open_engine(source_of(url)) as engine:
+        engine.schema("visits")
+        engine.keep("stage", f"SELECT 7 AS who FROM generate_series(1, {rows})")
+    return all_inserted(owner) - before
+
+
+def all_inserted(url: str) -> int:
+    time.sleep(1.2)  # a session tells its counters at most once in a second
+    with psycopg.connect(url) as connection:
+        counted = "SELECT tup_inserted FROM pg_stat_database WHERE datname = current_database()"
+        [[rows]] = connection.execute(counted).fetchall()
+        return int(rows)

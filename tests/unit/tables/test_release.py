@@ -65,7 +65,7 @@ def test_a_plan_that_does_not_fit_is_denied_with_plans_that_do(account: Account)
     with pytest.raises(BudgetExceeded, match="Nothing was charged and no data was read") as denied:
         plan_for(account, awkward(), rho=0.3).release(why="second")
     assert float(account.used.first) == 0.3
-    assert denied.value.fits[0].startswith("rho=0.2 (n +-")
+    assert denied.value.fits[0].startswith("rho=0.2 (n ±")
     assert any(fit.startswith("drop 1 of 2 measures (n alone") for fit in denied.value.fits)
     assert any(fit.startswith("max_groups=1") for fit in denied.value.fits)
     plan_for(account, awkward(), rho=0.2).release(why="what was proposed")

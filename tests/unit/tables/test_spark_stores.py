@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tallystick.tables.engines import spark_plan
 from tallystick.tables.engines.spark_plan import place_marks
 from tallystick.tables.engines.spark_stores import KNOWN, FileSystems
 
@@ -63,3 +64,13 @@ def test_a_bucket_can_be_configured_to_be_an_access_point() -> None:
 
 def test_a_user_and_a_password_before_the_host_are_not_in_a_mark() -> None:
     assert place_marks("ftp", "ann:secret@Host", "/visits") == {"location ftp://host/visits"}
+
+
+def test_a_container_of_azure_is_part_of_a_mark() -> None:
+    hospital, bank = ("abfss", "hospital@acct.example", "/visits"), ("abfss", "bank@acct.example", "/visits")
+    assert place_marks(*hospital) == {"location abfs://hospital@acct.example/visits"}
+    assert place_marks(*hospital).isdisjoint(place_marks(*bank))
+    assert place_marks("abfs", "ann:secret@acct.example", "/visits") == {"location abfs://acct.example/visits"}
+    older = "location abfs://acct.example/visits"
+    assert older in spark_plan._marks_above([hospital])
+    assert older in spark_plan._marks_above([("abfss", "hospital@acct.example", "/visits/part-0.parquet")])

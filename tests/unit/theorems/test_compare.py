@@ -136,7 +136,7 @@ def test_the_table_is_json():
     table = json.loads(json.dumps(compare(LOSSES["approximate"], delta=1e-5).to_dict()))
     assert table["delta"] == 1e-5
     assert {row["kind"] for row in table["rows"]} == {"bound", "refused"}
-    assert "tight" in str(compare(LOSSES["nothing"], delta=1e-5))
+    assert "exact (tallystick)" in str(compare(LOSSES["nothing"], delta=1e-5))
     assert compare(LOSSES["nothing"], delta=1e-5)._repr_html_().count("<tr>") == len(METHODS) + 1
     with pytest.raises(KeyError):
         compare(LOSSES["nothing"], delta=1e-5)["no such method"]

@@ -22,6 +22,7 @@ from tallystick.accounting.leaves.gaussian import LARGEST_MU, Gaussian
 from tallystick.accounting.leaves.last_iterate import Walked
 from tallystick.accounting.leaves.tabulated import Numbers
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array
 
@@ -49,7 +50,7 @@ class Correlated(Walked):
         uses, separation = participation(self.uses, self.separation, self.steps)
         check.keep(self, uses=uses, separation=separation)
         if self.coefficients is not None:
-            allowed = f"one to steps numbers of size at most {LARGEST_ENTRY:g}, the first not 0"
+            allowed = f"one to steps numbers of size at most {typed(LARGEST_ENTRY)}, the first not 0"
             if not isinstance(self.coefficients, tuple) or not 1 <= len(self.coefficients) <= self.steps:
                 raise InvalidInput("coefficients", self.coefficients, allowed)
             given = tuple(check.finite("coefficients", c, allowed) for c in self.coefficients)
@@ -57,7 +58,7 @@ class Correlated(Walked):
                 raise InvalidInput("coefficients", self.coefficients, allowed)
             check.keep(self, coefficients=given)
         if not 0.0 < self.mu <= LARGEST_MU:
-            raise InvalidInput("sigma", self.sigma, f"noise that makes the release {LARGEST_MU:g}-GDP at least")
+            raise InvalidInput("sigma", self.sigma, f"noise that makes the release {typed(LARGEST_MU)}-GDP at least")
 
     @property
     def mu(self) -> float:
@@ -162,7 +163,7 @@ def matrix_sensitivity(matrix: Any, uses: int, separation: int) -> float:
     if strategy.ndim != 2 or strategy.size == 0 or strategy.shape[1] > LARGEST_MATRIX:
         raise InvalidInput("matrix", f"an array of shape {strategy.shape}", allowed)
     if not np.all(np.abs(strategy) <= LARGEST_ENTRY):
-        raise InvalidInput("matrix", "given", f"{allowed}, of size at most {LARGEST_ENTRY:g}")
+        raise InvalidInput("matrix", "given", f"{allowed}, of size at most {typed(LARGEST_ENTRY)}")
     if strategy.shape[0] > 100 * LARGEST_MATRIX:
         raise InvalidInput("matrix", f"an array of shape {strategy.shape}", allowed)
     steps = strategy.shape[1]

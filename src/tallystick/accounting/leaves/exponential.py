@@ -16,6 +16,7 @@ from tallystick.accounting.leaves.laplace import FAR
 from tallystick.accounting.leaves.pure import two_point_law
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import UNIT, Array, Law, Segment
 from tallystick.rounding import as_written
@@ -47,7 +48,9 @@ class Exponential(Leaf):
     def __post_init__(self) -> None:
         check.keep(self, epsilon=check.epsilon(self.epsilon))
         if 0.0 < self.epsilon < LEAST:
-            raise InvalidInput("epsilon", self.epsilon, f"0, or a number from {LEAST:g} to {check.LARGEST_EPSILON:g}")
+            raise InvalidInput(
+                "epsilon", self.epsilon, f"0, or a number from {typed(LEAST)} to {typed(check.LARGEST_EPSILON)}"
+            )
 
     def pair(self, direction: Direction) -> DominatingPair:
         top = self.epsilon

@@ -22,6 +22,7 @@ from tallystick.accounting.leaves import sampled
 from tallystick.accounting.leaves.gaussian import LARGEST_MU, Gaussian, Gdp, gaussian, gaussian_between
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput
 from tallystick.rounding import as_written, down
 
@@ -230,7 +231,7 @@ class ShiftWalk(Walked):
         if self.diameter is not None:
             check.keep(self, diameter=check.scale("diameter", self.diameter))
         if self.mu > LARGEST_MU:
-            raise InvalidInput("sigma", self.sigma, f"noise that makes the walk {LARGEST_MU:g}-GDP at least")
+            raise InvalidInput("sigma", self.sigma, f"noise that makes the walk {typed(LARGEST_MU)}-GDP at least")
 
     @property
     def only_the_last(self) -> bool:
@@ -297,7 +298,7 @@ class LastIterate(Walked):
         if self.steps % self.every:
             raise InvalidInput("steps", self.steps, f"whole passes over {self.every} batches")
         if self.mu > LARGEST_MU:
-            raise InvalidInput("sigma", self.sigma, f"noise that makes the iteration {LARGEST_MU:g}-GDP at least")
+            raise InvalidInput("sigma", self.sigma, f"noise that makes the iteration {typed(LARGEST_MU)}-GDP at least")
 
     @property
     def every(self) -> int:

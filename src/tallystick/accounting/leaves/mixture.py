@@ -27,6 +27,7 @@ from tallystick.accounting.leaves.sampled import sampled
 from tallystick.accounting.leaves.tabulated import Numbers, probabilities
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import NEGLIGIBLE, REACH, Array, Law, Segment
 from tallystick.rounding import as_written
@@ -54,7 +55,7 @@ class GaussianMixture(Leaf):
 
     def __post_init__(self) -> None:
         check.keep(self, sigma=check.scale("sigma", self.sigma))
-        allowed = f"two to {MOST_PARTS} increasing numbers from {LEAST_SHIFT:g} sigma to {MOST_SHIFT:g} sigma"
+        allowed = f"two to {MOST_PARTS} increasing numbers from {typed(LEAST_SHIFT)} sigma to {typed(MOST_SHIFT)} sigma"
         if not isinstance(self.sensitivities, tuple) or not 2 <= len(self.sensitivities) <= MOST_PARTS:
             raise InvalidInput("sensitivities", self.sensitivities, allowed)
         shifts = tuple(check.finite("sensitivities", shift, allowed) for shift in self.sensitivities)
@@ -132,7 +133,9 @@ def gaussian_mixture(
     if len(shifts) == 1:
         ratio = noise / shifts[0]
         if not ratio <= check.LARGEST_SCALE:
-            raise InvalidInput("sensitivities", sensitivities, f"0, or numbers from sigma/{check.LARGEST_SCALE:g} on")
+            raise InvalidInput(
+                "sensitivities", sensitivities, f"0, or numbers from sigma/{typed(check.LARGEST_SCALE)} on"
+            )
         again = Fraction(ratio) * Fraction(shifts[0])
         leaf: Leaf = Gaussian(ratio if again <= noise else math.nextafter(ratio, 0.0), again != noise)
         rate = total

@@ -32,6 +32,7 @@ from tallystick.accounting.leaves.renyi import best_delta
 from tallystick.accounting.loss import PrivacyLoss, as_leaf, constructor
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import UpperPower, law_above
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array, Law, above_dust, log_sum
 
@@ -56,10 +57,19 @@ KNOTS = 600
 """Knots of the result."""
 
 ROUNDING = 1e-12
-"""Relative rounding of a weight and of a sum of them, outward."""
+"""Relative rounding of a weight and of a sum of them, outward. It pays for the errors that docs/theory/selected.md
+lists under "Knots": at most 5e-13 each.
+"""
+
+SUBNORMAL = 1e-322
+"""Absolute rounding of a power or an exponential that doubles hardly hold (20 steps of 2^-1074), before it is scaled.
+Lines are moved outward by it: heights up, slopes down.
+"""
 
 BEYOND = 1.0 + 1e-9
-"""A knot is put as far beyond the largest loss that the curve has."""
+"""A knot is put as far beyond the largest loss that the curve has. Every place gives a bound; at this one rounding, of
+3e-13 at most, leaves nothing if the largest loss is above 3e-4.
+"""
 
 THETAS: Array = np.exp(np.linspace(math.log(0.02), math.log(2000.0), 48))
 """Orders minus one of the Renyi form; any subset gives a bound."""
@@ -184,10 +194,10 @@ class Selected(_Best):
     gamma: float
 
     def __post_init__(self) -> None:
-        eta = check.finite("eta", self.eta, f"a number above -1, at most {LARGEST_SHAPE:g}")
+        eta = check.finite("eta", self.eta, f"a number above -1, at most {typed(LARGEST_SHAPE)}")
         gamma = check.between("gamma", self.gamma, SMALLEST_GAMMA, 1.0)
         if not -1.0 < eta <= LARGEST_SHAPE:
-            raise InvalidInput("eta", self.eta, f"a number above -1, at most {LARGEST_SHAPE:g}")
+            raise InvalidInput("eta", self.eta, f"a number above -1, at most {typed(LARGEST_SHAPE)}")
         if gamma == 1.0:
             raise InvalidInput("gamma", self.gamma, "a number below 1; with 1 there is one run, which is the base")
         check.keep(self, eta=eta, gamma=gamma)
@@ -377,9 +387,11 @@ class _Lines:
         own = leaf.ranks()
         met = np.interp(own, power.power, power.alpha)
         rank = np.unique(np.concatenate([own, met, [0.0, 1.0]]))
-        height = leaf.weight(rank[:-1]) * (1.0 + ROUNDING)
         other = np.minimum(1.0, np.interp(rank[1:], power.alpha, power.power) * (1.0 + ROUNDING))
-        return _envelope(height, leaf.weight(other) * (1.0 - ROUNDING))
+        lost = (1.0 + leaf.mean) * SUBNORMAL
+        height = leaf.weight(rank[:-1]) * (1.0 + ROUNDING) + lost
+        slope = leaf.weight(other) * (1.0 - ROUNDING) - lost
+        return _envelope(height, np.maximum(slope, 0.0))
 
     def at(self, z: Array) -> Array:
         """Its values at z >= 0."""

@@ -24,6 +24,7 @@ from tallystick.accounting.leaf import Leaf, shown, written_call
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import OUTWARD, LowerTradeoff, UpperProfile, law_above
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array, above_dust
 
@@ -224,7 +225,7 @@ class Profile(Leaf):
     def __post_init__(self) -> None:
         x, y = _knots("f", (self.epsilon, self.delta), PROFILE)
         if x[0] < 0.0 or x[-1] > LARGEST_EPSILON:
-            raise InvalidInput("f", self.epsilon, f"knots with epsilon from 0 to {LARGEST_EPSILON:g}")
+            raise InvalidInput("f", self.epsilon, f"knots with epsilon from 0 to {typed(LARGEST_EPSILON)}")
         if np.any(y < 0) or np.any(y > 1) or np.any(np.diff(y) > 1e-12) or np.any(np.diff(np.exp(x)) <= 0):
             raise InvalidInput("f", "the given function", PROFILE)
         check.keep(self, epsilon=tuple(x.tolist()), delta=tuple(y.tolist()))

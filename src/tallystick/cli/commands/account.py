@@ -9,10 +9,10 @@ import typer
 
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.cli.question import listed
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.filters import WHAT_RHO_IS
-from tallystick.printing import given
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,7 +55,7 @@ def open_(
     """Open an account; its filter follows from the budget's type and never changes."""
     from tallystick.accounting.expression import read_loss
     from tallystick.ledger import Budget, Partition
-    from tallystick.ledger.opening import named_unit
+    from tallystick.ledger.opening import named_unit, require_small_delta, warn_of_delta
 
     loss, steps = read_loss(budget), _milestones(milestone)
     split: Partition | None = None
@@ -67,6 +67,8 @@ def open_(
     if dry_run:
         limit = Budget.of(loss)
         named_unit(limit, unit)
+        require_small_delta(limit)
+        warn_of_delta(limit, stacklevel=2)
         if split:
             split.require(limit.protects.adjacency)
         facts: dict[str, Any] = {"name": name, "filter": limit.filter.name, "limit": [limit.limit0, limit.limit1]}
@@ -152,14 +154,24 @@ def raise_(
     with opened(ledger) as book:
         account = book.open(name)
         limit = check_raise(book.account_row(name), account, loss)
-        before, after = account.quoted_delta(), quoted_delta(Amount(account.currency, limit.limit0, limit.limit1))
+        old, new = account.limit, Amount(account.currency, limit.limit0, limit.limit1)
+        before, after = account.quoted_delta(), quoted_delta(new)
         if not dry_run:
             account.raise_limit(loss, why=why)
-        facts = {**account.to_dict(), "quoted_delta": after, "dry_run": dry_run}
-        sentence = ("would raise " if dry_run else "raised ") + name
+        facts = {**account.to_dict(), "was": old.to_dict(), "quoted_delta": after, "dry_run": dry_run}
+        sentences = [f"{'would raise' if dry_run else 'raised'} {name} from {old} to {new}"]
+        if old.as_epsilon_at(before):
+            sentences.append(f"the limit was {old.as_epsilon_at(before)} and is then {new.as_epsilon_at(after)}")
         if before != after:
-            sentence += f"; its epsilon is shown at delta {given(after)} from now on (it was {given(before)})"
-        _deliver("account.raise", name, facts, ledger, as_json, sentence)
+            sentences.append(f"its epsilon is shown at delta {typed(after)} from now on (it was {typed(before)})")
+        sentences.append(_EARLIER_CARDS)
+        _deliver("account.raise", name, facts, ledger, as_json, "\n".join(sentences))
+
+
+_EARLIER_CARDS = (
+    "cards made so far promise the old limit; publish again with the same key, which charges nothing, for cards that "
+    "promise the new one"
+)
 
 
 @app.command()

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallystick.cli.commands.compare import table_of
 from tallystick.cli.commands.explain import say as say_meaning
 from tallystick.cli.output import Answer, deliver, working
+from tallystick.digits import ACCOUNTANT, down, percent_up, typed, up
 from tallystick.errors import InvalidInput, Unavailable
-from tallystick.printing import down, given, percent_up, up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,6 +109,7 @@ def _draw(year: PrivacyLoss, training: PrivacyLoss, folder: Path) -> tuple[Path,
 
 def _say(out: Console, story: Story) -> None:
     from tallystick.accounting.adjacency import Protects
+    from tallystick.cards.explanation import Explanation
     from tallystick.cards.meaning import Whom
 
     def heading(text: str) -> None:
@@ -117,17 +117,18 @@ def _say(out: Console, story: Story) -> None:
 
     out.print("[bold]A year at a clinic[/bold]: three things were published about the same patients.")
     for (what, text), epsilon in zip(STEPS, story.parts, strict=True):
-        out.print(f"  {what}\n      {text}   epsilon {up(epsilon, 4)}", markup=False)
+        out.print(f"  {what}\n      {text}   epsilon {up(epsilon)}", markup=False)
     heading("1. Compose: losses add, and are read once")
-    out.print(f"  adding the three epsilons would say {up(sum(story.parts), 4)} (at three times the delta)")
-    enclosure = f"{down(story.total.lower)} and {up(story.total.upper)}"
-    out.print(f"  the year as one loss: epsilon is certified between {enclosure} at delta {given(DELTA)}")
+    out.print(f"  adding the three epsilons would say {up(sum(story.parts))} (at three times the delta)")
+    enclosure = f"{down(story.total.lower, ACCOUNTANT)} and {up(story.total.upper, ACCOUNTANT)}"
+    out.print(f"  the year as one loss: epsilon is certified between {enclosure} at delta {typed(DELTA)}")
     heading("2. Compare: what other accountants say about the training run")
-    out.print(table_of(story.methods))
+    for line in story.methods.lines():
+        out.print(line, markup=False, soft_wrap=True, highlight=False)
     heading("3. Explain: what the year means to one patient")
-    say_meaning(out, story.meaning, Whom(Protects(unit="patient")))
+    say_meaning(out, Explanation(story.meaning, Whom(Protects(unit="patient"))))
     heading("4. Calibrate: before publishing, not after")
-    goal = f"epsilon 1 at delta {given(DELTA)}"
+    goal = f"epsilon 1 at delta {typed(DELTA)}"
     out.print(f"  52 weekly counts fit {goal} with noise of standard deviation {up(story.sigma, 5)}")
     heading("5. Pictures")
     if not story.pictures:

@@ -1,4 +1,4 @@
-"""``tallystick budget``: one screen with the limit, what is used, how it went down, and what still fits."""
+"""``tallystick budget``: one screen with the limit, what is used, the last charges, and what still fits."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallystick.cli.output import Answer, Json, Place, deliver
+from tallystick.cli.output import Answer, Details, Json, Place, Quiet, Screen, deliver
+from tallystick.digits import moment, percent_up, plural
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.denial import counts_that_fit
 from tallystick.ledger.filters import WHAT_RHO_IS
-from tallystick.printing import percent_down
-from tallystick.wording import plural
+from tallystick.printing import visible
+from tallystick.tables.layout import Column
+from tallystick.tables.layout import lines as lines_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,14 +23,18 @@ if TYPE_CHECKING:
     from tallystick.ledger import Account, Event
 
 WIDTH, ROWS = 40, 10
+DONE = "COMMITTED"
+"""The state of a charge that ended as it should."""
 
 
 def budget(
-    account: Annotated[str | None, typer.Argument(help="The account; may be left out when there is one.")] = None,
+    account: Annotated[str | None, typer.Argument(help="The account; needed if there are several.")] = None,
+    details: Details = False,
+    quiet: Quiet = False,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Limit, used, history as a burn-down bar, and what still fits."""
+    """Show what is used, what is left and what still fits."""
     with opened(ledger) as book:
         if account is None:
             names = [each.name for each in book.accounts()]
@@ -45,50 +51,81 @@ def budget(
             "fits": [{"counts": number, "error": error} for number, error in fits],
         }
         asked = {"ledger": place_of(ledger), "account": account}
-        deliver(Answer("budget", asked, facts, lambda out: say(out, chosen, events, fits)), as_json=as_json)
+
+        def say(_: Console) -> None:
+            screen = Screen(quiet)
+            screen.result([account_title(chosen), "", *amount_lines(chosen)])
+            if not quiet:
+                screen.result(["", *history_lines(chosen, events), "", *fit_lines(chosen, fits)])
+            screen.note(detail_lines(chosen) if details else [])
+
+        deliver(Answer("budget", asked, facts, say), as_json=as_json)
 
 
-def say(out: Console, account: Account, events: list[Event], fits: list[tuple[int, int]]) -> None:
-    """The screen for people."""
-    from tallystick.printing import when
+def account_title(account: Account) -> str:
+    """Return whose budget it is."""
+    return f"{account.name}: one budget for each {account.unit}"
 
-    used, limit = account.used, account.limit
-    lines = [
-        f"{account.name}   {account.kind}, per {account.unit}, {account.currency.title}",
-        f"limit {limit}   used {used}   left {account.remaining.text(upward=False)}",
-        *(
-            [f"limit {account.in_epsilon(limit)}   used {account.in_epsilon(used) or 'nothing'}"]
-            if account.in_epsilon(limit)
-            else []
-        ),
-        f"[{bar(limit.a0 - used.a0, limit.a0)}] {percent_down(Fraction(limit.a0 - used.a0, limit.a0))} left",
+
+def amount_lines(account: Account) -> list[str]:
+    """Return limit, used and left as a small table, and the used share as a bar."""
+    used, limit, left = account.used, account.limit, account.remaining
+    columns = [
+        Column("", ("limit", "used", "left"), is_text=True),
+        Column("", (str(limit), str(used), left.text(upward=False)), is_text=True),
+        Column("", (account.in_epsilon(limit), account.in_epsilon(used), ""), is_text=True),
     ]
-    left = account.remaining.a0
-    recent = []
-    for event in reversed(events):
-        recent.append(f"{when(event.at)}  [{bar(left, limit.a0)}]  {event.amount}  {event.state}  {event.why}")
-        left += event.amount.a0 if event.paid else 0
-        if len(recent) == ROWS:
-            break
-    lines += recent[::-1] or ["no charges yet"]
-    lines += [f"block {block.name}: used {block.used} of {block.limit}" for block in account.children]
-    who = plural(account.unit)
-    lines += [f"fits: about {n:,} more count{'s' * (n > 1)} with +-{error} {who} (95 %)" for n, error in fits if n]
-    if not any(number for number, _ in fits):
-        lines.append("fits: nothing that would be useful; raise the limit: tallystick account raise ...")
-    lines += [WHAT_RHO_IS] if account.currency.kind == "zcdp" else []
+    share = Fraction(used.a0, limit.a0)
+    lines = [*lines_of(columns)[1:], f"[{bar(used.a0, limit.a0)}] {percent_up(share)} used"]
+    return [f"  {line}" for line in lines]
+
+
+def history_lines(account: Account, events: list[Event]) -> list[str]:
+    """Return the last charges as a table; a state is shown only if it is not the usual one."""
+    shown = events[-ROWS:]
+    if not shown:
+        return ["  No charges yet."]
+    states = tuple("" if event.state == DONE else event.state.lower() for event in shown)
+    columns = [
+        Column("when", tuple(moment(event.at) for event in shown), is_text=True),
+        Column("cost", tuple(str(event.amount) for event in shown), is_text=True),
+        *([Column("state", states, is_text=True)] if any(states) else []),
+        Column("reason", tuple(visible(event.why) for event in shown), is_text=True),
+    ]
+    more = [f"... {len(events) - ROWS:,} earlier (tallystick charge list)"] if len(events) > ROWS else []
+    return [f"  {line}" for line in (*lines_of(columns), *more)]
+
+
+def fit_lines(account: Account, fits: list[tuple[int, int]]) -> list[str]:
+    """Return what could still be published."""
+    known = [(number, error) for number, error in fits if number]
+    if not known:
+        return ["Nothing useful fits what is left. To raise the limit: tallystick account raise"]
+    offers = [
+        f"  {number:,} more count{'s' * (number > 1)} with an error of ±{error} {plural(account.unit)}"
+        for number, error in known
+    ]
+    return [
+        "With what is left you could publish, for example,",
+        *(f"{offer}, or" for offer in offers[:-1]),
+        f"{offers[-1]}.",
+    ]
+
+
+def detail_lines(account: Account) -> list[str]:
+    """Return how the account adds up, and the accounts above and below it."""
+    lines = ["", f"{account.kind}, {account.currency.title}"]
+    lines += [f"Block {block.name}: used {block.used} of {block.limit}" for block in account.children]
     parent = account.parent
-    if parent is not None:
-        lines.append(f"lifetime ({parent.name}): used {parent.used} of {parent.limit}")
-    for line in lines:
-        out.print(line, soft_wrap=True, markup=False)
+    lines += [] if parent is None else [f"Lifetime ({parent.name}): used {parent.used} of {parent.limit}"]
+    return [*lines, *([f"Rho: {WHAT_RHO_IS}."] if account.currency.kind == "zcdp" else [])]
 
 
-def bar(left: int, limit: int) -> str:
-    """What is left, as a bar of characters.
+def bar(used: int, limit: int) -> str:
+    """Return what is used, as a bar of characters.
 
     >>> bar(1, 2)
-    '####################....................'
+    '====================                    '
     """
-    full = round(WIDTH * max(0, left) / limit)
-    return "#" * full + "." * (WIDTH - full)
+    full = round(WIDTH * min(max(0, used), limit) / limit)
+    return "=" * full + " " * (WIDTH - full)

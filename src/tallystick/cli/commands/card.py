@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver, working
-from tallystick.errors import InvalidInput, LedgerIntegrity
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger.book import opened, place_of
 from tallystick.regular_file import regular
 
@@ -82,7 +82,10 @@ def export(
 
 @app.command()
 def verify(file: File, ledger: Place = None, table: Table = None, as_json: Json = False) -> None:
-    """Compare a card with the ledger, part by part, and say what was not checked. Exit 6 when they differ."""
+    """Compare a card with the ledger, part by part, and say what was not checked. Exit 6 when they differ.
+
+    Exit 4 when the limit was raised since, and everything else agrees.
+    """
     from tallystick.cards import check_card, read_card
     from tallystick.cards.card import is_page
 
@@ -91,11 +94,14 @@ def verify(file: File, ledger: Place = None, table: Table = None, as_json: Json 
     rows = None if table is None else _text_of(table)
     with opened(ledger) as book, working("checking"):
         findings = check_card(card, book, page=page, table=rows)
-    wrong = [finding for finding in findings if not finding.holds]
+    wrong = [finding for finding in findings if finding.problem]
+    outdated = [finding for finding in findings if finding.outdated]
     if wrong:
         raise LedgerIntegrity(
             "\n".join(["the card does not say what the ledger says:", *(str(each) for each in wrong)])
         )
+    if outdated:
+        raise Refused("\n".join([_OUTDATED, *(str(each) for each in outdated)]), code="limit_raised")
     checked = [finding for finding in findings if finding.is_checked]
     others = [finding for finding in findings if not finding.is_checked]
     facts = {"agrees": True, "checked": [str(each) for each in checked], "not_checked": [str(each) for each in others]}
@@ -108,6 +114,12 @@ def verify(file: File, ledger: Place = None, table: Table = None, as_json: Json 
         out.print("The card agrees with the ledger in every part that was checked.")
 
     deliver(Answer("card.verify", {"ledger": place_of(ledger), "file": str(file)}, facts, say), as_json=as_json)
+
+
+_OUTDATED = (
+    "the card promises an earlier limit, and everything else agrees with the ledger. Publish again with the same key, "
+    "which charges nothing: the new card promises the limit that holds now"
+)
 
 
 def _text_of(table: Path) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallystick.cli.output import Answer, Expression, Json, deliver, working
+from tallystick.digits import ACCOUNTANT, typed, up
 from tallystick.errors import InvalidInput
-from tallystick.printing import given, up
 from tallystick.regular_file import read_text
 
 if TYPE_CHECKING:
@@ -62,7 +62,10 @@ def _say(command: str, file: Path, proof: Certificate, done: str, more: dict[str
     found = {"epsilon": proof.epsilon, "delta": proof.delta, "about": proof.about, "hash": proof.hash, **more}
 
     def say(out: Console) -> None:
-        out.print(f"epsilon [bold]{up(proof.epsilon)}[/bold] at delta {given(proof.delta)}: {done}", soft_wrap=True)
+        out.print(
+            f"epsilon [bold]{up(proof.epsilon, ACCOUNTANT)}[/bold] at delta {typed(proof.delta)}: {done}",
+            soft_wrap=True,
+        )
         out.print(f"about {proof.about}", soft_wrap=True, markup=False)
         out.print(f"sha256 {proof.hash}", soft_wrap=True)
 

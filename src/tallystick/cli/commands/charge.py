@@ -28,7 +28,7 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """The charges of an account (or of all), oldest first."""
-    from tallystick.printing import when
+    from tallystick.digits import moment
 
     with opened(ledger) as book:
         accounts = [book.open(account)] if account else book.accounts()
@@ -40,10 +40,10 @@ def list_(
 
         def say(out: Console) -> None:
             for name, event in events:
-                shown = by_name[name].in_epsilon(event.amount)
+                shown = by_name[name].release_epsilon(event.amount, event.loss)
                 price = f"{event.amount} ({shown})" if shown else f"{event.amount}"
                 out.print(
-                    f"{event.charge:>6}  {when(event.at)}  {event.state:<9}  {name}  {price}  {event.why}",
+                    f"{event.charge:>6}  {moment(event.at)}  {event.state:<9}  {name}  {price}  {event.why}",
                     soft_wrap=True,
                     markup=False,
                 )
@@ -136,8 +136,8 @@ def show(
 def _charge_lines(facts: Mapping[str, Any], paid: Sequence[tuple[Account, int, int]]) -> list[str]:
     """A charge for people: who paid what for what, in words; a script reads the rest with --json."""
     from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.digits import moment
     from tallystick.ledger import Amount
-    from tallystick.printing import when
 
     unfinished = facts["state"] in ("RESERVED", "EXECUTING")
     receipt = facts.get("receipt", {})
@@ -146,7 +146,7 @@ def _charge_lines(facts: Mapping[str, Any], paid: Sequence[tuple[Account, int, i
         *(f"paid         {Amount(each.currency, a0, a1)} by {each.name}" for each, a0, a1 in paid),
         f"why          {facts['why']}",
         *([f"loss         {PrivacyLoss.from_json(facts['plan'])}"] if facts["plan"] else []),
-        *([f"held until   {when(facts['lease_until'])} UTC"] if unfinished else []),
+        *([f"held until   {moment(facts['lease_until'])} UTC"] if unfinished else []),
         *([f"receipt      entry {receipt['seq']}, head {receipt['head']}"] if receipt else []),
         *([f"answer hash  {receipt['answer_hash']}"] if receipt else []),
     ]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.cli.output import Answer, deliver, working
+from tallystick.digits import typed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,8 +39,8 @@ def _curves() -> dict[str, PiecewiseTradeoff]:
     f, g = made.of_approx_dp(epsilon=EPSILON), made.of_approx_dp(epsilon=0.0, delta=DELTA)
     sampled = piecewise.mixed_with_identity(f, rate=RATE)
     return {
-        f"f: epsilon {EPSILON:g}": f,
-        f"g: delta {DELTA:g}": g,
+        f"f: epsilon {typed(EPSILON)}": f,
+        f"g: delta {typed(DELTA)}": g,
         "both hold: max(f, g)": piecewise.pointwise_max(f, g),
         "either may hold: hull of min(f, g)": piecewise.hull_of_min(f, g),
         f"f on a sample of {RATE:.0%}: C(f)": piecewise.hull_of_min(sampled, sampled.inverse()),

@@ -15,11 +15,11 @@ import typer
 from tallystick.cli.commands.suggest import suggest
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.cli.question import Name, intervals, pairs
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, opened_if_there, place_of
 from tallystick.ledger.budget import Budget, read_limit
 from tallystick.ledger.filters import Amount
-from tallystick.printing import given
 from tallystick.publish import datasets
 from tallystick.rounding import read_amount
 from tallystick.tables.sources import PublicUse, public_file
@@ -91,12 +91,15 @@ class Registration:
     key_delta: float | None
     prices: Mapping[str, Repeated]
     version: str | None
+    declared: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Types of the columns in the registration that is updated."""
 
     def opened(self) -> Table:
         """The table with caps and bounds; its column names and types are read."""
         limits = intervals("bounds", self.bounds)
         kinds = pairs("types", self.types, "COLUMN=TYPE")
-        read = datasets.read_table(self.source, self.table, self.unit, self.adjacency, limits, kinds)
+        place = (self.source, self.table)
+        read = datasets.read_table(*place, self.unit, self.adjacency, limits, kinds, self.declared)
         capped = read.per_unit(max_groups=self.max_groups, max_rows_per_group=self.max_rows_per_group)
         return capped.bounds(**limits)
 
@@ -192,7 +195,7 @@ def update_(
     prices = {"per_query": per_query, "most_per_query": most_per_query}
     said = Registration(
         place, named, known.table["unit"], known.table["adjacency"], max_groups, max_rows_per_group, bounds, types,
-        about, least_price, keys, key_delta, prices, version,
+        about, least_price, keys, key_delta, prices, version, dict(known.table["columns"]),
     )  # fmt: skip
     read = said.opened()
     dataset = said.dataset(read, name, known.population, ledger, ask=False)
@@ -318,12 +321,12 @@ def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], *, dr
         f"{verb} {dataset.name} {'of' if update else 'to'} population {dataset.population}",
         f"  columns  {columns}",
         f"  unit     {table['unit'] or 'each row'}{_caps(table)}",
-        *(f"  bounds   {name} {low:g} to {high:g}" for name, low, high in table["bounds"]),
+        *(f"  bounds   {name} {typed(low)} to {typed(high)}" for name, low, high in table["bounds"]),
         *([f"  price    at least {dataset.least_price} a plan"] if dataset.least_price else []),
     ]
     if "left" in account:
         symbol = {key: value for key, value in account["left"].items() if key not in ("filter", "a0", "a1")}
-        lines.append("  left     " + ", ".join(f"{key} {given(value)}" for key, value in symbol.items() if value))
+        lines.append("  left     " + ", ".join(f"{key} {typed(value)}" for key, value in symbol.items() if value))
     for line in lines:
         out.print(line, soft_wrap=True, markup=False)
 
@@ -343,7 +346,7 @@ def _told(said: Any) -> str:
     if not isinstance(said, Mapping):
         return str(said)
     return ", ".join(
-        f"{name} ({len(v)} groups)" if isinstance(v, list) else f"{name}={given(v)}" for name, v in said.items()
+        f"{name} ({len(v)} groups)" if isinstance(v, list) else f"{name}={typed(v)}" for name, v in said.items()
     )
 
 
@@ -394,7 +397,7 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
         lines.append(f"  unit     {table['unit'] or 'each row'} ({table['adjacency']})")
         lines.append(f"  caps     {table['max_groups']} groups, {table['max_rows']} rows in each")
         lines += [f"  column   {column} {kind}" for column, kind in table["columns"]]
-        lines += [f"  bounds   {column} {low:g} to {high:g}" for column, low, high in table["bounds"]]
+        lines += [f"  bounds   {column} {typed(low)} to {typed(high)}" for column, low, high in table["bounds"]]
         lines += [f"  SQL      {word} {_told(said)}" for word, said in dataset.asking.items()]
         lines += [f"  {field}: {text}" for field, text in dataset.about.items()]
         for line in lines:

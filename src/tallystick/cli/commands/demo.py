@@ -52,7 +52,6 @@ class StoryStep:
     why: str
     words: str
     code: int = 0
-    brief: bool = False
 
 
 def demo(
@@ -150,35 +149,31 @@ def _steps(folder: Path) -> tuple[StoryStep, ...]:
         return shlex.quote(str(folder / name))
 
     ledger = f"--ledger {at('demo-ledger.db')}"
-    run = f"publish run {at('table.plan.json')} --key report-t1 --why 'annual report'"
+    files = f"--out {at('table.csv')} --card {at('card.html')}"
+    run = f"publish run {at('table.plan.json')} --key report-t1 --why 'annual report' {files} {ledger}"
     return (
         StoryStep(
-            "Register the table once: whom it protects, caps, bounds, and the limit of all that may ever be spent",
+            "Register the table once: the people it protects, limits per person, bounds, and one budget for all tables",
             f"dataset add {at('visits.csv')} --population patients-2026 --unit patient_id --max-groups 2 "
             "--max-rows-per-group 3 --bounds age=0:110 --limit rho=0.1 --about 'window=1 January to 31 December 2026' "
             "--about 'bounds_from=chosen before the data was seen: nobody is older than 110' "
             "--about 'limit_reason=an example' --about 'decided_by=the demo' --about 'contact=nobody: synthetic data' "
             + ledger,
-            brief=True,
         ),
         StoryStep(
-            "Know price and error before anything is spent; no data is opened",
+            "Plan a table: see cost and error before anything is spent",
             f"publish plan visits --by region,sex --keys {at('regions.csv')} --measures 'count_units,mean(age)' "
             f"--rho 0.06 --out {at('table.plan.json')} {ledger}",
-            brief=True,
         ),
-        StoryStep("Publish: charge first, then compute, then record", f"{run} --card {at('card.html')} {ledger}"),
+        StoryStep("Publish it: the budget is charged before the data is read", run),
+        StoryStep("Run it again: the same key charges nothing", run),
         StoryStep(
-            "Run it again to write a file: a known key gives the same table and no second charge",
-            f"{run} --out {at('table.csv')} {ledger}",
-        ),
-        StoryStep(
-            "Ask for one more table: the budget is a promise, so it is denied",
+            "Ask for one more table: it does not fit the budget, so it is denied",
             f"query visits --by region --keys {at('regions.csv')} --measures count --rho 0.06 --why curiosity {ledger}",
             code=3,
         ),
-        StoryStep("Verify the record: hash chain, totals, every row", f"ledger verify {ledger}"),
-        StoryStep("Verify the card against the record", f"card verify {at('card.html')} {ledger}", brief=True),
+        StoryStep("Verify the record", f"ledger verify {ledger}"),
+        StoryStep("Verify the card against the record", f"card verify {at('card.html')} {ledger}"),
     )
 
 
@@ -193,11 +188,10 @@ def _run(words: list[str]) -> tuple[int, str]:
 
 
 def _say(screen: Console, number: int, step: StoryStep, text: str) -> None:
-    """Show a command and what it printed; nothing is shown that the command does not print."""
+    """Show a command and all that it printed."""
     screen.print(f"\n[bold]{number}. {step.why}[/bold]")
     screen.print(f"$ tallystick {step.words}", soft_wrap=True, markup=False, style="dim")
-    shown = text.split("\n\n")[0] if step.brief else text
-    screen.print(shown.rstrip(), soft_wrap=True, markup=False)
+    screen.print(text.rstrip(), soft_wrap=True, markup=False)
 
 
 def _document(text: str) -> Any:

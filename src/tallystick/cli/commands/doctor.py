@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.cli.output import Answer, Json, deliver
+from tallystick.digits import up
 from tallystick.errors import Remedy, Unavailable
 from tallystick.ledger.chain import config_directory
-from tallystick.printing import up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,8 +66,7 @@ def _say(out: Console, facts: dict[str, Any]) -> None:
     if not all(part["present"] for part in facts["optional"].values()):
         out.print("           (in the folder of tallystick's source, as its README says)", markup=False)
     out.print(
-        "self-check passed: 100 * gaussian(sigma=10) has epsilon "
-        f"{up(facts['self_check']['epsilon'], 9)} at delta 1e-05"
+        f"self-check passed: 100 * gaussian(sigma=10) has epsilon {up(facts['self_check']['epsilon'], 9)} at delta 1e-5"
     )
 
 

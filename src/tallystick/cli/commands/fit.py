@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tallystick.cli import question as ask
-from tallystick.cli.outcomes import perform, say_done
-from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
+from tallystick.cli.outcomes import Performed, perform, say_answer
+from tallystick.cli.output import Answer, Details, DryRun, Json, Place, Quiet, Screen, Why, deliver, working
+from tallystick.digits import interval, nearest, value_within
 from tallystick.ledger.book import opened, place_of
-from tallystick.printing import escaped, nearest
+from tallystick.printing import escaped
 from tallystick.publish import datasets
 from tallystick.publish.request import Cost, Request
+from tallystick.tables.layout import Column
+from tallystick.tables.layout import lines as lines_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,8 +29,11 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Fit a model of a data set.", no_args_is_help=True, rich_markup_mode=None)
 
 NOISY = (
-    "every digit is noisy, by how much depends on the rows, which are private: with labels or conditions that few rows "
-    "have, this is noise alone"
+    "Every number is noisy. The error depends on the data, so it is not known. With a label that few rows have, the "
+    "result is noise."
+)
+APPROXIMATE = (
+    "Intervals include privacy noise and sampling. They are approximate and assume an even spread around the line."
 )
 
 Target = Annotated[str, typer.Option("--target", help="The column that is predicted.")]
@@ -57,19 +64,26 @@ def linear(
     out: Model = None,
     card: ask.CardFile = None,
     dry_run: DryRun = False,
+    details: Details = False,
+    quiet: Quiet = False,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Least squares from noisy sums of products, capped per person. The same key again: the same model, free."""
+    """Fit a linear model by least squares. The same key again gives the same model and costs nothing."""
     from tallystick.publish.kinds.linear import LinearFit
 
     names, cost = ask.listed(features), Cost(rho, epsilon, delta, pure=pure)
-    with opened(ledger) as book, working("fitting") as tell:
-        limits, conditions = ask.intervals("bounds", bounds), _conditions(dataset, book, where)
-        what = LinearFit(dataset, target, tuple(names), limits, conditions)
-        facts = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
     asked = {"dataset": dataset, "target": target, "features": names, "why": why, "dry_run": dry_run, **cost.words}
-    _deliver("fit.linear", {"ledger": place_of(ledger), **asked}, facts, _line, as_json=as_json)
+    with opened(ledger) as book:
+        with working("fitting") as tell:
+            limits, conditions = ask.intervals("bounds", bounds), _conditions(dataset, book, where)
+            what = LinearFit(dataset, target, tuple(names), limits, conditions)
+            done = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
+        screen = Screen(quiet)
+        answer = Answer(
+            "fit.linear", {"ledger": place_of(ledger), **asked}, done.facts, _sayer(done, _line, screen, details)
+        )
+        deliver(answer, as_json=as_json, done=done, screen=screen)
 
 
 @app.command()
@@ -93,23 +107,28 @@ def logistic(
     out: Model = None,
     card: ask.CardFile = None,
     dry_run: DryRun = False,
+    details: Details = False,
+    quiet: Quiet = False,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Logistic regression; rows are read after the charge, capped per person. The same key again: the same model."""
+    """Fit a logistic model. The same key again gives the same model and costs nothing."""
     from tallystick.publish.kinds.logistic import LogisticFit
 
     names, cost = ask.listed(features), Cost(epsilon=epsilon, delta=delta, pure=pure)
-    with opened(ledger) as book, working("fitting") as tell:
-        table = _table(dataset, book)
-        datasets.check_column("target", target, table)
-        typed = [ask.typed("labels", label, table.schema.type_of(target)) for label in ask.listed(labels)]
-        limits, conditions = ask.intervals("bounds", bounds), _conditions(dataset, book, where)
-        what = LogisticFit(dataset, target, tuple(names), limits, conditions, tuple(typed), solver)
-        facts = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
-    question = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
-    about = {"ledger": place_of(ledger), **question, "delta": delta, "pure": pure, "why": why, "dry_run": dry_run}
-    _deliver("fit.logistic", about, facts, _scores, as_json=as_json)
+    with opened(ledger) as book:
+        with working("fitting") as tell:
+            table = _table(dataset, book)
+            datasets.check_column("target", target, table)
+            typed = [ask.typed("labels", label, table.schema.type_of(target)) for label in ask.listed(labels)]
+            limits, conditions = ask.intervals("bounds", bounds), _conditions(dataset, book, where)
+            what = LogisticFit(dataset, target, tuple(names), limits, conditions, tuple(typed), solver)
+            done = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
+        question = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
+        about = {"ledger": place_of(ledger), **question, "delta": delta, "pure": pure, "why": why, "dry_run": dry_run}
+        screen = Screen(quiet)
+        answer = Answer("fit.logistic", about, done.facts, _sayer(done, _scores, screen, details))
+        deliver(answer, as_json=as_json, done=done, screen=screen)
 
 
 def _table(dataset: str, book: Ledger) -> Table:
@@ -124,7 +143,7 @@ def _conditions(dataset: str, book: Ledger, where: list[str] | None) -> tuple[An
 
 def _fit(
     request: Request, book: Ledger, out: Path | None, card: Path | None, tell: Callable[[str], None], *, dry_run: bool
-) -> dict[str, Any]:
+) -> Performed:
     """Run the request of a fit; a model is written as JSON."""
     from tallystick.publish.export import MODELS, Files
 
@@ -133,32 +152,47 @@ def _fit(
     return perform(request, book, files, tell, dry_run=dry_run)
 
 
-def _deliver(
-    name: str, about: dict[str, Any], facts: dict[str, Any], lines: Callable[[Any], list[str]], *, as_json: bool
-) -> None:
-    def say(console: Console) -> None:
-        def say_model() -> None:
-            for line in lines(facts["model"]):
-                console.print(line, soft_wrap=True, markup=False)
+def _sayer(
+    done: Performed, lines: Callable[[Any], tuple[list[str], str]], screen: Screen, details: bool
+) -> Callable[[Console], None]:
+    """Return the function that prints a model: ``lines`` gives its table and the sentence under it."""
+    facts = done.facts
 
-        say_done(console, facts, say_model, same="same key, same model")
+    def say_model() -> None:
+        table, sentence = lines(facts["model"])
+        screen.result(table)
+        screen.note(["", *filter(None, (sentence, facts.get("effect")))])
+        screen.note(_details(facts) if details else [])
 
-    deliver(Answer(name, about, facts, say), as_json=as_json)
-
-
-def _line(model: dict[str, Any]) -> list[str]:
-    ends, lines = model["intervals"] or {}, []
-    for name, value in {**model["coefficients"], "intercept": model["intercept"]}.items():
-        within = f"   [{nearest(ends[name][0], 4)}, {nearest(ends[name][1], 4)}]" if name in ends else ""
-        lines.append(f"{escaped(name)}  {nearest(value, 5)}{within}")
-    return [*lines, model["no_intervals"] or f"intervals hold in about 95 of 100 cases: {model['intervals_about']}"]
+    return lambda _: say_answer(facts, screen, say_model)
 
 
-def _scores(model: dict[str, Any]) -> list[str]:
+def _details(facts: dict[str, Any]) -> list[str]:
+    """Return what the intervals are about, and what limits and bounds changed; not the sums of the model."""
+    about = facts["model"].get("intervals_about")
+    changed = list(takewhile(lambda line: line != "Columns", facts["details"]))
+    return ["", *([f"Intervals: {about}."] if about else []), *changed]
+
+
+def _line(model: dict[str, Any]) -> tuple[list[str], str]:
+    """Return the coefficients of a linear model with their intervals as a table."""
+    values = {**model["coefficients"], "intercept": model["intercept"]}
+    ends = model["intervals"] or {}
+    shown = [value_within(value, *ends[name]) if name in ends else nearest(value) for name, value in values.items()]
+    columns = [
+        Column(f"{escaped(model['target'])} =", tuple(f"  {escaped(name)}" for name in values), is_text=True),
+        Column("estimate", tuple(shown)),
+    ]
+    if ends:
+        columns.append(Column("95 % interval", tuple(interval(*ends[name]) for name in values), is_text=True))
+    return lines_of(columns), model["no_intervals"] or APPROXIMATE
+
+
+def _scores(model: dict[str, Any]) -> tuple[list[str], str]:
+    """Return the scores of a logistic model: one column for each label."""
     labels = model["labels"][1:] if len(model["labels"]) == 2 else model["labels"]
-    lines = []
+    names = tuple(f"  {escaped(name)}" for name in (*model["features"], "intercept"))
+    columns = [Column("score of", names, is_text=True)]
     for label, slopes, intercept in zip(labels, model["coefficients"], model["intercepts"], strict=True):
-        lines.append(f"score of {escaped(str(label))}")
-        lines += [f"  {escaped(n)}  {nearest(v, 5)}" for n, v in zip(model["features"], slopes, strict=True)]
-        lines.append(f"  intercept  {nearest(intercept, 5)}")
-    return [*lines, NOISY]
+        columns.append(Column(escaped(str(label)), tuple(map(nearest, (*slopes, intercept)))))
+    return lines_of(columns), NOISY

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.cli.output import console, print_json
+from tallystick.digits import percent
 from tallystick.mechanisms.base import UnrecordedRelease
-from tallystick.printing import percent
 
 RECORDS, FEATURES, KEPT = 4000, 4000, 500
 TAU, BETA, ANSWERS = 0.05, 0.05, 2000  # threshold 0.02 and noise 0.005 follow from tau

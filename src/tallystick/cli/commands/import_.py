@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Answer, Json, deliver, working
-from tallystick.printing import down, given, up
+from tallystick.digits import down, typed, up
 from tallystick.regular_file import read_bytes
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ def import_(
 
     def say(out: Console) -> None:
         out.print(str(loss), markup=False, soft_wrap=True)
-        out.print(f"epsilon [bold]{up(bounds.upper, digits)}[/bold] at delta {given(level)}", soft_wrap=True)
+        out.print(f"epsilon [bold]{up(bounds.upper, digits)}[/bold] at delta {typed(level)}", soft_wrap=True)
         out.print(
             f"certified: this loss has an epsilon between {down(bounds.lower, digits)} and {up(bounds.upper, digits)}"
         )
         if promise is not None:
-            out.print(f"claimed {given(promise)}: {verdict}", markup=False, soft_wrap=True)
+            out.print(f"claimed {typed(promise)}: {verdict}", markup=False, soft_wrap=True)
         if source == "opacus":
             out.print("Read as Poisson sampling, as Opacus does; a loader that shuffles is not that.", soft_wrap=True)
             out.print("Read as steps fixed beforehand; a run that stopped by what it saw is not that.", soft_wrap=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.cli.output import Answer, deliver, working
+from tallystick.digits import typed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +35,7 @@ def iterate_story(folder: Path, *, as_json: bool) -> None:
         }
         for contraction in CONTRACTIONS:
             losses = (ts.last_iterate(steps=n, contraction=contraction, sigma=LONG_SIGMA) for n in STEPS)
-            long[f"the last, contraction {contraction:g}"] = [float(loss.epsilon(delta=DELTA)) for loss in losses]
+            long[f"the last, contraction {typed(contraction)}"] = [float(loss.epsilon(delta=DELTA)) for loss in losses]
         place = drawn_into(folder, "iterate.svg", lambda: plots.positions(epsilons, every=every, delta=DELTA))
     facts: dict[str, Any] = {
         "batches": BATCHES,
@@ -51,20 +52,23 @@ def iterate_story(folder: Path, *, as_json: bool) -> None:
 
 
 def _say(out: Console, facts: dict[str, Any]) -> None:
-    from tallystick.printing import up
+    from tallystick.digits import up
 
     out.print(
-        f"[bold]One pass over {BATCHES} batches[/bold], noise {SIGMA:g} at every step, epsilon at delta {DELTA:g}:"
+        f"[bold]One pass over {BATCHES} batches[/bold], noise {typed(SIGMA)} at every step, "
+        f"epsilon at delta {typed(DELTA)}:"
     )
-    out.print(f"  if every iterate is published: {up(facts['every_iterate'], 3)} for every record", markup=False)
+    out.print(f"  if every iterate is published: {up(facts['every_iterate'])} for every record", markup=False)
     for batch in SHOWN:
-        epsilon = up(facts["last_iterate_by_batch"][batch - 1], 3)
+        epsilon = up(facts["last_iterate_by_batch"][batch - 1])
         out.print(f"  last iterate only, a record of batch {batch:>2}: {epsilon}", markup=False)
     out.print("Early records are hidden by the noise of all later steps. The last batch has only its own.")
-    out.print(f"[bold]Full batches, noise {LONG_SIGMA:g}[/bold]: a contraction forgets, so that epsilon stops growing.")
+    out.print(
+        f"[bold]Full batches, noise {typed(LONG_SIGMA)}[/bold]: a contraction forgets, so that epsilon stops growing."
+    )
     out.print(f"  {'steps':<26}" + "".join(f"{n:>9,}" for n in facts["steps"]), markup=False)
     for name, row in facts["full_batches"].items():
-        out.print(f"  {name:<26}" + "".join(f"{up(e, 3):>9}" for e in row), markup=False)
+        out.print(f"  {name:<26}" + "".join(f"{up(e):>9}" for e in row), markup=False)
     out.print(
         "It needs discipline: no checkpoint, no loss curve, nothing before the end (docs/guides/last-iterate.md)."
     )

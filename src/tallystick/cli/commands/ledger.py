@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +21,8 @@ from tallystick.regular_file import read_text, regular
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tallystick.ledger.first_write import Missing
+
 app = typer.Typer(
     help="Make, show, verify, accept, export and import the record.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -31,16 +34,23 @@ ExpectHead = Annotated[
     typer.Option("--expect-head", metavar="HASH", help="A head of this ledger: of another host, a receipt or a card."),
 ]
 FirstUse = Annotated[bool, typer.Option("--first-use", help="No head is known: go on without one. Needs --why.")]
-FirstWhy = Annotated[str | None, typer.Option("--why", help="The reason for --first-use; it is kept in the record.")]
+Older = Annotated[bool, typer.Option("--older", help="The newest copy is lost: go on with this one. Needs --why.")]
+FirstWhy = Annotated[
+    str | None, typer.Option("--why", help="The reason for --first-use or --older; it is kept in the record.")
+]
 
 
-def _reason(first_use: bool, why: str | None) -> str | None:
-    """Return the reason of a first use, or None; raise if only one of the two options was given."""
-    if first_use and why is None:
-        raise InvalidInput("first_use", "no --why", "--first-use --why TEXT: the reason is kept in the record")
-    if why is not None and not first_use:
-        raise InvalidInput("why", why, "--why beside --first-use; --expect-head needs no reason")
-    return None if why is None else check_reason(why)
+def _reasons(first_use: bool, why: str | None, older: bool = False) -> tuple[str | None, str | None]:
+    """Return the reasons of a first use and of an older copy; raise if an option lacks its reason."""
+    if first_use and older:
+        raise InvalidInput("older", "--first-use --older", "one of the two")
+    chosen = "--older" if older else "--first-use"
+    if (first_use or older) and why is None:
+        raise InvalidInput(chosen.strip("-"), "no --why", f"{chosen} --why TEXT: the reason is kept in the record")
+    if why is not None and not (first_use or older):
+        raise InvalidInput("why", why, "--why beside --first-use or --older; --expect-head needs no reason")
+    reason = None if why is None else check_reason(why)
+    return (None, reason) if older else (reason, None)
 
 
 @app.command()
@@ -54,7 +64,8 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Make a ledger: an SQLite file, or tables in PostgreSQL. Doing it twice changes nothing."""
-    with opened(where or ledger, create=True, first_use=_reason(first_use, why)) as book:
+    reason, _ = _reasons(first_use, why)
+    with opened(where or ledger, create=True, first_use=reason) as book:
         head = book.head()
         facts = {"ledger": book.id, "entries": head.seq, "head": head.hash}
         deliver(
@@ -107,27 +118,42 @@ def accept(
     ledger: Place = None,
     expect_head: ExpectHead = None,
     first_use: FirstUse = False,
+    older: Older = False,
     why: FirstWhy = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Allow this host to write to a ledger that it has not seen before."""
-    reason = _reason(first_use, why)
-    if expect_head is None and reason is None:
-        raise InvalidInput("expect_head", None, "--expect-head HASH, or --first-use --why TEXT if no head is known")
-    check_arguments(expect_head, reason)
-    head_now, reason_now = (None, None) if dry_run else (expect_head, reason)
-    with opened(ledger, expect_head=head_now, first_use=reason_now, inspect=dry_run) as book:
+    """Allow this host to write to a ledger that it has not seen before, or to an older copy."""
+    first, after_loss = _reasons(first_use, why, older)
+    if expect_head is None and first is None and after_loss is None:
+        allowed = "--expect-head HASH, --first-use --why TEXT if no head is known, or --older --why TEXT after a loss"
+        raise InvalidInput("expect_head", None, allowed)
+    check_arguments(expect_head, first, after_loss)
+    head_now, first_now, older_now = (None, None, None) if dry_run else (expect_head, first, after_loss)
+    with opened(ledger, expect_head=head_now, first_use=first_now, older=older_now, inspect=dry_run) as book:
         if dry_run and expect_head is not None:
             book.require_entry(expect_head)
+        missing = book.missing() if dry_run and older else book.lost
         newest = book.head()
         facts = {"ledger": book.id, "entries": newest.seq, "head": newest.hash, "seen": book.is_seen}
+    facts |= {} if missing is None else {"missing": missing.to_data()}
     may = "Nothing was changed. This host could" if dry_run else "This host may"
-    said = f"{may} write to ledger {facts['ledger']}: {newest.seq} entries, head {newest.hash}"
-    deliver(
-        Answer("ledger.accept", {"ledger": place_of(ledger)}, facts, lambda out: out.print(said, soft_wrap=True)),
-        as_json=as_json,
-    )
+
+    def say(out: Console) -> None:
+        out.print(f"{may} write to ledger {facts['ledger']}: {newest.seq} entries, head {newest.hash}", soft_wrap=True)
+        _say_missing(out, missing)
+
+    deliver(Answer("ledger.accept", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
+
+
+def _say_missing(out: Console, missing: Missing | None) -> None:
+    """Say which entries are lost, and what the owner does about their charges."""
+    if missing is None:
+        return
+    out.print(f"{missing.sentence}. Their charges are in no total.", soft_wrap=True)
+    out.print("Find them in receipts, cards and notes, and charge each one again before other use:", soft_wrap=True)
+    again = f'tallystick charge add LOSS --account NAME --why "..."{running_command().ledger}'
+    out.print(again, soft_wrap=True, markup=False)
 
 
 @app.command()
@@ -158,6 +184,7 @@ def verify(
         "receipts": len(receipts),
         "underpriced": underpriced,
         "not_checked": list(report.not_checked),
+        "losses": list(report.losses),
     }
 
     def say(out: Console) -> None:
@@ -165,6 +192,8 @@ def verify(
         out.print(f"head {report.head}", soft_wrap=True)
         if receipts:
             out.print(f"{len(receipts)} receipts agree with the record")
+        for line in report.losses:
+            out.print(f"lost: {line}", soft_wrap=True, markup=False)
         for part in report.not_checked:
             out.print(f"not checked: {part}", soft_wrap=True, markup=False)
         for line in underpriced:
@@ -198,7 +227,8 @@ def export(
 def _private(path: str, flags: int) -> int:
     """The record holds answers and spending: for its owner only."""
     descriptor = os.open(path, flags, 0o600)
-    if os.fstat(descriptor).st_uid == os.getuid():
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid():  # not a device: all users need /dev/null
         os.fchmod(descriptor, 0o600)  # the file may have been there before
     return descriptor
 
@@ -210,13 +240,14 @@ def import_(
     by: Annotated[str | None, typer.Option("--by", help="Accept only this public key's checkpoint.")] = None,
     expect_head: ExpectHead = None,
     first_use: FirstUse = False,
+    older: Older = False,
     why: FirstWhy = None,
     as_json: Json = False,
 ) -> None:
     """Replay an export into an empty place; every rule is checked again and the head hash is the same."""
     from tallystick.ledger import import_ledger
 
-    reason = _reason(first_use, why)
+    first, after_loss = _reasons(first_use, why, older)
     try:
         # a byte that is not ASCII is not part of a JSON line of ours
         lines = open(file, encoding="ascii", errors="replace", opener=regular)  # noqa: SIM115
@@ -224,13 +255,16 @@ def import_(
         raise unreadable("file", file, error) from None
     place = place_of(ledger)
     with lines, working("importing"):
-        book = import_ledger(lines, place, by=by, expect_head=expect_head, first_use=reason)
+        book = import_ledger(lines, place, by=by, expect_head=expect_head, first_use=first, older=after_loss)
     with book:
         newest = book.head()
+        missing = book.lost
         facts = {"ledger": book.id, "entries": newest.seq, "head": newest.hash, "seen": book.is_seen}
+    facts |= {} if missing is None else {"missing": missing.to_data()}
 
     def say(out: Console) -> None:
         out.print(f"ledger {facts['ledger']}: {newest.seq} entries, head {newest.hash}", soft_wrap=True)
+        _say_missing(out, missing)
         if not facts["seen"]:
             out.print("This host has not seen this ledger before: you can read it.", soft_wrap=True)
             out.print("Before the first write:", soft_wrap=True)

@@ -9,8 +9,8 @@ import typer
 
 from tallystick.cli import question as ask
 from tallystick.cli.commands.rehearse import rehearse
-from tallystick.cli.outcomes import perform, plan_lines, say_release, suggestion_lines
-from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
+from tallystick.cli.outcomes import perform, plan_lines, say_release, suggestion_lines, suggestion_notes
+from tallystick.cli.output import Answer, Details, DryRun, Json, Place, Quiet, Screen, deliver, working
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.publish import datasets
@@ -50,10 +50,12 @@ def plan(
     ] = None,
     suggest: Annotated[bool, typer.Option("--suggest", help="Show three plans: cheaper, asked, more exact.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write the plan to this .json file.")] = None,
+    details: Details = False,
+    quiet: Quiet = False,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Price and error of a table, before anything is spent. Opens no data: it works with the data file deleted."""
+    """Show cost and error of a table before anything is spent. No data is read."""
     from tallystick.publish import export
     from tallystick.publish.kinds.question import Question
 
@@ -74,18 +76,21 @@ def plan(
         from tallystick import plots
 
         plots.save(plots.errors(chosen, sizes), plot)
-    result: dict[str, Any] = {"plan": facts[len(plans) // 2], "saved": None if out is None else str(out)}
+    chosen_facts = facts[len(plans) // 2]
+    result: dict[str, Any] = {"plan": chosen_facts, "saved": None if out is None else str(out)}
     if suggest:
         result["suggestions"] = facts
 
-    def say(console: Console) -> None:
-        lines = suggestion_lines(facts) if suggest else plan_lines(facts[0])
-        if plot is not None:
-            lines += ["", str(plot)]
-        if out is not None:
-            lines += ["", str(out), f"next: tallystick publish run {out} --key NAME --why TEXT --out table.csv"]
-        for line in lines:
-            console.print(line, soft_wrap=True, markup=False)
+    def say(_: Console) -> None:
+        screen = Screen(quiet)
+        files = [str(path) for path in (out, plot) if path is not None]
+        if quiet and files:
+            screen.result(files)
+            return
+        screen.result(suggestion_lines(facts) if suggest else plan_lines(facts[0]))
+        screen.note(suggestion_notes(facts) if suggest else [])
+        screen.note(["", *chosen_facts["details"]] if details else [])
+        screen.note(_saved(out, plot))
 
     about = {"ledger": place_of(ledger), "dataset": dataset, **question.to_data()}
     deliver(Answer("publish.plan", about, result, say), as_json=as_json)
@@ -100,10 +105,12 @@ def run(
     card: ask.CardFile = None,
     source: ask.Moved = None,
     dry_run: DryRun = False,
+    details: Details = False,
+    quiet: Quiet = False,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Charge, compute, add noise, record, hand out. The same key again: the same bytes, and no second charge."""
+    """Publish the table of a plan: charge, compute, add noise, record. The same key again charges nothing."""
     from tallystick.publish import export
     from tallystick.publish.kinds.question import Question
 
@@ -111,14 +118,28 @@ def run(
     files = export.Files(out, card)
     files.check(plan)
     request = Request(Question(dataset, saved, source=source), key=key, why=why)
-    with opened(ledger) as book, working("publishing") as tell:
-        files.check_in(book, source)
-        facts = perform(request, book, files, tell, dry_run=dry_run)
     about = {"ledger": place_of(ledger), "plan": str(plan), "why": why, "dry_run": dry_run}
-    deliver(Answer("publish.run", about, facts, lambda console: say_release(console, facts)), as_json=as_json)
+    with opened(ledger) as book:
+        with working("publishing") as tell:
+            files.check_in(book, source)
+            done = perform(request, book, files, tell, dry_run=dry_run)
+        screen = Screen(quiet)
+        made = Answer("publish.run", about, done.facts, lambda _: say_release(done.facts, screen, details=details))
+        deliver(made, as_json=as_json, done=done, screen=screen)
 
 
 app.command()(rehearse)
+
+
+def _saved(out: Path | None, plot: Path | None) -> list[str]:
+    """Return which files were written, and the next command."""
+    nothing = "No data was read and nothing was charged."
+    files = " and ".join(str(path) for path in (out, plot) if path is not None)
+    lines = ["", f"Saved {files}. {nothing}" if files else nothing]
+    if out is not None:
+        run = f"tallystick publish run {out} --key NAME --why REASON --out table.csv --card card.html"
+        lines.append(f"Next: {run}")
+    return lines
 
 
 def _sizes(given: list[str] | None) -> list[int]:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from tallystick.cli import question as ask
 from tallystick.cli.outcomes import perform, say_release
-from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
+from tallystick.cli.output import Answer, Details, DryRun, Json, Place, Quiet, Screen, Why, deliver, working
 from tallystick.ledger.book import opened, place_of
 from tallystick.publish import datasets
 from tallystick.publish.request import Request
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 def query(
@@ -38,10 +33,12 @@ def query(
     account: ask.Payer = None,
     source: ask.Moved = None,
     dry_run: DryRun = False,
+    details: Details = False,
+    quiet: Quiet = False,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Ask a data set once: what 'publish plan' and 'publish run' do, in one step. Without --key it is a new release."""
+    """Query a dataset: 'publish plan' and 'publish run' in one step. Without --key it is a new release."""
     from tallystick.publish.export import Files
     from tallystick.publish.kinds.question import Question
     from tallystick.tables.sql.written import statement_of
@@ -51,17 +48,17 @@ def query(
     question = ask.TableOptions(measures, by, keys, private_keys, where, budget | caps, derive, join)
     files = Files(out, card)
     files.check(keys)
-    with opened(ledger) as book, working("asking") as tell:
-        registered = datasets.find(dataset, book)
-        (plan,) = question.plans(registered.opened(datasets.payer(registered, book, account)))
-        files.check_in(book, source)
-        what = Question.of(dataset, plan, account=account, source=source, is_new=True)
-        facts = perform(Request(what, key=key, why=why), book, files, tell, dry_run=dry_run)
-        facts["sql"] = statement_of(plan.query, dataset)
     about = {"ledger": place_of(ledger), "dataset": dataset, "why": why, "dry_run": dry_run, **question.to_data()}
-    deliver(Answer("query", about, facts, lambda console: _say(console, facts)), as_json=as_json)
-
-
-def _say(console: Console, facts: dict[str, Any]) -> None:
-    say_release(console, facts)
-    console.print(f"in SQL: {facts['sql']}", soft_wrap=True, markup=False)
+    with opened(ledger) as book:
+        with working("asking") as tell:
+            registered = datasets.find(dataset, book)
+            (plan,) = question.plans(registered.opened(datasets.payer(registered, book, account)))
+            files.check_in(book, source)
+            what = Question.of(dataset, plan, account=account, source=source, is_new=True)
+            in_sql = statement_of(plan.query, dataset)
+            done = perform(Request(what, key=key, why=why), book, files, tell, dry_run=dry_run)
+        facts = {**done.facts, "sql": in_sql}
+        more = ["", f"In SQL: {in_sql}"]
+        screen = Screen(quiet)
+        made = Answer("query", about, facts, lambda _: say_release(facts, screen, details=details, more=more))
+        deliver(made, as_json=as_json, done=done, screen=screen)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.cli.output import Answer, deliver, working
-from tallystick.printing import up
+from tallystick.digits import typed, up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,11 +62,13 @@ def _scale(answers: int) -> float:
 
 
 def _say(out: Console, facts: dict[str, Any]) -> None:
-    out.print(f"[bold]One answer has epsilon {EPSILON:g}. What have k of them?[/bold] Epsilon at delta {DELTA:g}:")
+    out.print(
+        f"[bold]One answer has epsilon {typed(EPSILON)}. What have k of them?[/bold] Epsilon at delta {typed(DELTA)}:"
+    )
     out.print(f"  {'k':>7}" + "".join(f"{name:>11}" for name in facts["epsilon"]), markup=False)
     for place, k in enumerate(facts["steps"]):
         cells = (row[place] for row in facts["epsilon"].values())
-        out.print(f"  {k:>7,}" + "".join(f"{'-' if e is None else up(e, 4):>11}" for e in cells), markup=False)
+        out.print(f"  {k:>7,}" + "".join(f"{'-' if e is None else up(e):>11}" for e in cells), markup=False)
     out.print(
         f"The advanced theorem as the notes print it, with all of delta as its slack, is below the sum from k = "
         f"{facts['advanced_beats_basic_from']} on; the column's sharper form is a little earlier. "
@@ -74,11 +76,12 @@ def _say(out: Console, facts: dict[str, Any]) -> None:
         soft_wrap=True,
     )
     out.print(
-        f"[bold]Turned around[/bold]: Laplace noise that each of k answers needs for ({GOAL:g}, {DELTA:g}) in all:"
+        "[bold]Turned around[/bold]: Laplace noise that each of k answers needs for "
+        f"({typed(GOAL)}, {typed(DELTA)}) in all:"
     )
     for row in facts["noise"]:
         out.print(
-            f"  {row['answers']:>7,} answers: scale {row['basic']:,.0f} by adding up, {up(row['ours'], 4)} by ours",
+            f"  {row['answers']:>7,} answers: scale {row['basic']:,.0f} by adding up, {up(row['ours'])} by ours",
             markup=False,
         )
     if facts["picture"]:

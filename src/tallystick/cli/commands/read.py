@@ -1,88 +1,112 @@
-"""``tallystick epsilon`` and ``tallystick delta``: the two read-outs of a loss."""
+"""``tallystick epsilon`` and ``tallystick delta``: the two values of a privacy loss."""
 
 from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.output import Answer, Expression, Json, deliver, working
+from tallystick.cli.output import Answer, Expression, Json, Quiet, deliver, working
+from tallystick.digits import ACCOUNTANT, down, typed, up
 from tallystick.errors import TallystickError
-from tallystick.printing import down, given, up
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from tallystick import PrivacyLoss
 
-BoundsFlag = Annotated[bool, typer.Option("--bounds", help="Also print the certified lower bound.")]
+BoundsFlag = Annotated[bool, typer.Option("--bounds", help="Print the certified lower bound, too.")]
 RigorousFlag = Annotated[
-    bool, typer.Option("--rigorous", help="Prove both ends by interval arithmetic; needs tallystick[rigorous].")
+    bool, typer.Option("--rigorous", help="Prove both bounds by interval arithmetic; needs tallystick[rigorous].")
 ]
 
 
 def epsilon(
     expression: Expression,
-    delta: Annotated[float, typer.Option("--delta", help="The probability left out of the promise, in [0, 1].")],
+    delta: Annotated[float, typer.Option("--delta", help="Delta of the guarantee, for example 1e-6.")],
     bounds: BoundsFlag = False,
     rigorous: RigorousFlag = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """The smallest epsilon certified at a delta; never below the truth."""
-    _read("epsilon", expression, {"delta": delta}, f"at delta {given(delta)}", bounds, rigorous, as_json=as_json)
+    """Compute the smallest certified epsilon at a delta. It is never below the true value."""
+    value = Value("epsilon", expression, {"delta": delta}, f"at delta {typed(delta)}")
+    value.deliver(bounds=bounds, rigorous=rigorous, quiet=quiet, as_json=as_json)
 
 
 def delta(
     expression: Expression,
-    epsilon: Annotated[float, typer.Option("--epsilon", help="The epsilon at which delta is wanted, at least 0.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Epsilon of the guarantee, at least 0.")],
     bounds: BoundsFlag = False,
     rigorous: RigorousFlag = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """The smallest delta certified at an epsilon; never below the truth."""
-    _read("delta", expression, {"epsilon": epsilon}, f"at epsilon {given(epsilon)}", bounds, rigorous, as_json=as_json)
+    """Compute the smallest certified delta at an epsilon. It is never below the true value."""
+    value = Value("delta", expression, {"epsilon": epsilon}, f"at epsilon {typed(epsilon)}")
+    value.deliver(bounds=bounds, rigorous=rigorous, quiet=quiet, as_json=as_json)
 
 
-def _read(
-    name: str, expression: str, at: dict[str, float], where: str, bounds: bool, rigorous: bool, *, as_json: bool
-) -> None:
-    from tallystick.accounting.expression import as_typed, read_loss
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An epsilon or a delta of an expression: its name, and at which delta or epsilon."""
 
-    loss = read_loss(expression)
-    facts: dict[str, Any]
-    with working("asking the accountant"):
-        if bounds or rigorous:
-            enclosure = getattr(loss, f"{name}_bounds")(**at, rigorous=rigorous)
-            facts = {name: enclosure.upper, "lower": enclosure.lower, "upper": enclosure.upper, "rigorous": rigorous}
-        else:
-            facts = {name: getattr(loss, name)(**at)}
-        hint = cut_at_random(loss, at["delta"]) if name == "epsilon" and math.isinf(facts[name]) else None
-    if hint is not None:
-        facts["hint"] = hint
+    name: str
+    expression: str
+    at: dict[str, float]
+    where: str
 
-    def say(out: Console) -> None:
-        shown = as_typed(facts[name], expression)
-        out.print(f"{name} [bold]{shown}[/bold] {where}", soft_wrap=True)
+    def deliver(self, *, bounds: bool, rigorous: bool, quiet: bool, as_json: bool) -> None:
+        """Compute the value and print it."""
+        facts = self._facts(bounds=bounds or rigorous, rigorous=rigorous)
+        asked = {"expression": self.expression, **self.at}
+        answer = Answer(self.name, asked, facts, lambda out: self._say(out, facts, quiet=quiet))
+        deliver(answer, as_json=as_json)
+
+    def _facts(self, *, bounds: bool, rigorous: bool) -> dict[str, Any]:
+        from tallystick.accounting.expression import read_loss
+
+        loss, name = read_loss(self.expression), self.name
+        facts: dict[str, Any]
+        with working("asking the accountant"):
+            if bounds:
+                enclosure = getattr(loss, f"{name}_bounds")(**self.at, rigorous=rigorous)
+                ends = {"lower": enclosure.lower, "upper": enclosure.upper}
+                facts = {name: enclosure.upper, **ends, "rigorous": rigorous}
+            else:
+                facts = {name: getattr(loss, name)(**self.at)}
+            is_infinite = name == "epsilon" and math.isinf(facts[name])
+            hint = cut_at_random(loss, self.at["delta"]) if is_infinite else None
+        return facts if hint is None else {**facts, "hint": hint}
+
+    def _say(self, out: Console, facts: dict[str, Any], *, quiet: bool) -> None:
+        from tallystick.accounting.expression import as_typed, read_loss
+        from tallystick.cards.meaning import Whom
+
+        shown = as_typed(facts[self.name], self.expression)
+        if quiet:
+            out.print(shown, soft_wrap=True, highlight=False)
+            return
+        out.print(f"{self.name} [bold]{shown}[/bold] {self.where}", soft_wrap=True)
         if "lower" in facts:
-            how = "proved by interval arithmetic" if rigorous else "certified"
-            article = "an" if name == "epsilon" else "a"
-            ends = f"{down(facts['lower'])} and {up(facts['upper'])}"
-            out.print(f"{how}: this loss has {article} {name} between {ends}", soft_wrap=True)
-        if hint is not None:
-            out.print(hint, soft_wrap=True, markup=False)
-
-    deliver(Answer(name, {"expression": expression, **at}, facts, say), as_json=as_json)
+            how = "proved by interval arithmetic to be" if facts["rigorous"] else "certified"
+            ends = f"{down(facts['lower'], ACCOUNTANT)} and {up(facts['upper'], ACCOUNTANT)}"
+            about = Whom.of(read_loss(self.expression)).neighbours
+            out.print(f"{how} between {ends} ({about})", soft_wrap=True, markup=False)
+        if "hint" in facts:
+            out.print(facts["hint"], soft_wrap=True, markup=False)
 
 
 def cut_at_random(loss: PrivacyLoss, delta: float) -> str | None:
-    """A line for an infinite epsilon that cut="random" makes finite: ``cut="anyhow"`` allows any rule.
+    """Return a line about an infinite epsilon that ``cut="random"`` makes finite; None if it does not.
 
     >>> from tallystick.accounting.expression import read_loss
     >>> loss = read_loss("9 * gaussian(sigma=2).sampled(rate=0.5, largest=6, population=9, cut='anyhow')")
     >>> print(cut_at_random(loss, 1e-5))
-    cut="random" is finite, epsilon ..., where batches are cut at random and population= is the size of the data; ...
+    With cut="random" epsilon is ... It assumes that batches are cut at random and that population= is the ...
     >>> cut_at_random(read_loss("gaussian(sigma=1)"), 0.0) is None
     True
     """
@@ -99,8 +123,8 @@ def cut_at_random(loss: PrivacyLoss, delta: float) -> str | None:
     if math.isinf(epsilon):
         return None
     return (
-        f'cut="random" is finite, epsilon {up(epsilon)}, where batches are cut at random and population= is the size '
-        'of the data; cut="anyhow" allows any rule, also one that gives a unit away'
+        f'With cut="random" epsilon is {up(epsilon, ACCOUNTANT)}. It assumes that batches are cut at random and that '
+        'population= is the size of the data. cut="anyhow" allows any rule, also one that reveals a person.'
     )
 
 

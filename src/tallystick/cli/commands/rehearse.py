@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.output import Answer, Json, Place, deliver, working
+from tallystick.cli.output import Answer, Details, Json, Place, Quiet, Screen, deliver, working
 from tallystick.cli.question import listed
 from tallystick.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+CAUSES = [
+    "noise: half of the 95 % interval. limits: rows over the limits count less or not at all.",
+    "bounds: values outside count as the bound. all: the three together; limits and bounds may cancel.",
+]
+"""What each column of the table is."""
 
 
 def rehearse(
@@ -36,10 +43,12 @@ def rehearse(
     ] = False,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the errors to this .svg or .png file.")] = None,
     column: Annotated[str | None, typer.Option("--column", help="Which column to draw (default: the first).")] = None,
+    details: Details = False,
+    quiet: Quiet = False,
     place: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Error from noise, caps and clamping side by side, for several caps. Charges nothing, takes no registered data."""
+    """Compare the errors from noise, limits and bounds on public or made-up rows. Nothing is charged."""
     from tallystick.publish import rehearse as room
     from tallystick.publish.export import read_plan
     from tallystick.tables.sources import unpaid_file
@@ -58,12 +67,16 @@ def rehearse(
         drawn = column or found.columns[0]
         plots.save(plots.rehearsed(found.bars(drawn), column=drawn), plot)
 
-    def say(console: Console) -> None:
-        whose = f"{rows}" if rows is not None else f"made-up rows of {units:,} units"
-        for line in [*str(found).splitlines(), "", f"on {whose}; nothing was charged and no registered data was read"]:
-            console.print(line, soft_wrap=True, markup=False)
-        if plot is not None:
-            console.print(str(plot), soft_wrap=True, markup=False)
+    def say(_: Console) -> None:
+        screen = Screen(quiet)
+        if quiet and plot is not None:
+            screen.result([str(plot)])
+            return
+        screen.result(str(found).splitlines())
+        whose = str(rows) if rows is not None else f"made-up rows of {units:,} people"
+        screen.note(["", f"Measured on {whose}. No registered data was read and nothing was charged."])
+        screen.note(CAUSES if details else [])
+        screen.note([f"Wrote    {plot}"] if plot is not None else [])
 
     about = {"plan": str(plan), "rows": rows and str(rows), "synthetic": synthetic, "caps": listed(caps)}
     deliver(Answer("publish.rehearse", about, facts, say), as_json=as_json)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Answer, Json, console, deliver
-from tallystick.printing import up
+from tallystick.digits import ACCOUNTANT, nearest, up, with_error
 from tallystick.publish import single
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ def release(
     alpha: Annotated[float, typer.Option("--alpha", help="quantile: which one; 0.5 is the median.")] = 0.5,
     confidence: Annotated[float, typer.Option("--confidence", help="Confidence of the error that is printed.")] = 0.95,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say price and error; open no data, release nothing.")
+        bool, typer.Option("--dry-run", help="Print cost and error. No data is read and nothing is released.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Release one number, or a column's count, mean or quantile, with exactly sampled noise."""
+    """Add noise to one number, or publish the count, mean or a quantile of a column. Nothing is recorded."""
     source = single.DataOptions(file, column, equals, lower, upper)
     plan = single.propose(what, source, epsilon, sensitivity=sensitivity, alpha=alpha, confidence=confidence)
     asked = {"what": what, "epsilon": epsilon, "column": column, "confidence": confidence, "dry_run": dry_run}
@@ -48,11 +48,18 @@ def release(
     facts["value"] = None if dry_run else plan.run()
     deliver(Answer("release", asked, facts, lambda out: _say(out, plan, facts, confidence)), as_json=as_json)
     if not dry_run:
-        console(stderr=True).print("not recorded: losses add up, and an account keeps count (tallystick account open)")
+        console(stderr=True).print("Not recorded. An account keeps count of several releases: tallystick account open")
 
 
 def _say(out: Console, plan: single.Proposal, facts: dict[str, Any], confidence: float) -> None:
-    if facts["value"] is not None:
-        out.print(f"[bold]{facts['value']!r}[/bold]", soft_wrap=True)
-    out.print(f"error: {plan.error} ({confidence:g} of the time)", soft_wrap=True, markup=False)
-    out.print(f"price: epsilon {up(facts['epsilon'])} when one person's row is added or removed", soft_wrap=True)
+    price = f"epsilon {up(facts['epsilon'], ACCOUNTANT)}, if one person's row is added or removed"
+    often = f"{nearest(100 * confidence)} times in 100"
+    if facts["value"] is None:
+        out.print(f"Error  {plan.error}, {often}", soft_wrap=True, markup=False, highlight=False)
+    elif facts["error"] is None:
+        out.print(f"[bold]{nearest(facts['value'], ACCOUNTANT)}[/bold]", soft_wrap=True, highlight=False)
+        out.print(f"Error  {plan.error}, {often}", soft_wrap=True, markup=False, highlight=False)
+    else:
+        shown = with_error(facts["value"], facts["error"])
+        out.print(f"[bold]{shown}[/bold] ({often})", soft_wrap=True, highlight=False)
+    out.print(f"Cost   {price}", soft_wrap=True, highlight=False)

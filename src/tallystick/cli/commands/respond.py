@@ -9,8 +9,8 @@ import typer
 
 from tallystick.cli.output import Answer, Json, deliver
 from tallystick.cli.question import listed
+from tallystick.digits import nearest, up
 from tallystick.errors import InvalidInput
-from tallystick.printing import nearest, up
 from tallystick.publish import columns
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.cli.output import Answer, deliver, working
+from tallystick.digits import typed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +52,7 @@ def six_story(folder: Path, *, as_json: bool) -> None:
 
 
 def _say(out: Console, facts: dict[str, Any]) -> None:
-    out.print(f"[bold]One mean, six ways[/bold] at epsilon {EPSILON:g}: how far from the answer without privacy.")
+    out.print(f"[bold]One mean, six ways[/bold] at epsilon {typed(EPSILON)}: how far from the answer without privacy.")
     out.print(f"  {'people':<24}" + "".join(f"{n:>9,}" for n in facts["people"]) + f"{'slope':>8}", markup=False)
     for name, column in facts["error"].items():
         cells = "".join(f"{error:>9.2g}" for error in column)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from tallystick.cli import question as ask
-from tallystick.cli.outcomes import perform, say_release
-from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
+from tallystick.cli.outcomes import perform, say_answer, say_table
+from tallystick.cli.output import Answer, Details, DryRun, Json, Place, Quiet, Screen, deliver, working
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.publish.request import Cost, Request, price
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 Public = Annotated[
     list[str] | None, typer.Option("--public", metavar="NAME=FILE,...", help="A public CSV or Parquet file to join.")
@@ -36,10 +33,12 @@ def sql(
     out: ask.Out = None,
     card: ask.CardFile = None,
     dry_run: DryRun = False,
+    details: Details = False,
+    quiet: Quiet = False,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Ask data sets in SQL. A statement that was asked before gives the same answer again and costs nothing."""
+    """Query datasets in SQL. A statement that was asked before gives the same answer and costs nothing."""
     from tallystick.publish.catalogue import public_tables
     from tallystick.publish.export import Files
     from tallystick.publish.kinds.statement import Statement
@@ -49,17 +48,22 @@ def sql(
     files = Files(out, card)
     files.check(*named.values())
     cost = Cost(rho, epsilon, delta, error, pure)
-    with opened(ledger) as book, working("asking") as tell:
-        files.check_in(book)
-        request = Request(Statement(text, public_tables(named, book)), cost, key, why)
-        if explain:
-            facts = _explained(price(request, book).to_data())
-        else:
-            facts = {"explain": False, **perform(request, book, files, tell, dry_run=dry_run)}
-    if not dry_run and "plan" in facts:  # the statement itself says EXPLAIN
-        facts = _explained(facts["plan"])
     asked = {"ledger": place_of(ledger), "statement": text, "why": why, "dry_run": dry_run, **cost.words}
-    deliver(Answer("sql", asked, facts, lambda console: _say(console, facts)), as_json=as_json)
+    done = None
+    screen = Screen(quiet)
+    with opened(ledger) as book:
+        with working("asking") as tell:
+            files.check_in(book)
+            request = Request(Statement(text, public_tables(named, book)), cost, key, why)
+            if explain:
+                facts = _explained(price(request, book).to_data())
+            else:
+                done = perform(request, book, files, tell, dry_run=dry_run)
+                facts = {"explain": False, **done.facts}
+        if not dry_run and "plan" in facts:  # the statement itself says EXPLAIN
+            facts = _explained(facts["plan"])
+        answered = Answer("sql", asked, facts, lambda _: _say(facts, screen, details))
+        deliver(answered, as_json=as_json, done=done, screen=screen)
 
 
 def _text(statement: str) -> str:
@@ -71,13 +75,14 @@ def _text(statement: str) -> str:
 
 def _explained(offer: dict[str, Any]) -> dict[str, Any]:
     """An offer as EXPLAIN shows it."""
-    names = ("price", "left", "error", "notes", "explained")
+    names = ("price", "left", "error", "notes", "explained", "details")
     shown = {name: offer[name] for name in names}
     return {"explain": True, "plan_hash": offer["hash"], "again": offer["again"] is not None, **shown}
 
 
-def _say(console: Console, facts: dict[str, Any]) -> None:
-    if facts["explain"]:
-        console.print(facts["explained"], soft_wrap=True, markup=False)
-    else:
-        say_release(console, facts, same="asked before")
+def _say(facts: dict[str, Any], screen: Screen, details: bool) -> None:
+    if not facts["explain"]:
+        say_answer(facts, screen, lambda: say_table(facts, screen, details=details))
+        return
+    screen.result(facts["explained"].splitlines())
+    screen.note(["", *facts["details"]] if details else [])

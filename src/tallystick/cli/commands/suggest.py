@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from tallystick.cli import question as ask
-from tallystick.cli.outcomes import facts_of, interruptible, say_done
-from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
+from tallystick.cli.outcomes import Performed, facts_of, interruptible, say_answer
+from tallystick.cli.output import Answer, Details, DryRun, Json, Place, Quiet, Screen, Why, deliver, working
+from tallystick.digits import typed
 from tallystick.errors import Refused
 from tallystick.ledger.book import opened, place_of
 from tallystick.printing import visible
 from tallystick.publish.request import Cost, Request, answer, rehearse
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 Ranges = Annotated[
     list[str] | None,
@@ -52,10 +50,12 @@ def suggest(
     apply: Apply = False,
     anyway: Anyway = False,
     dry_run: DryRun = False,
+    details: Details = False,
+    quiet: Quiet = False,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Caps and bounds from private quantiles: every unit has one row, so no caps are needed to ask. It is charged."""
+    """Suggest limits and bounds from private quantiles. This is charged."""
     from tallystick.publish.kinds.caps import Caps
     from tallystick.publish.suggest import apply as register
 
@@ -64,38 +64,45 @@ def suggest(
     request = Request(Caps(name, tuple(columns), limits, within, beyond), cost, key, why)
     with opened(ledger) as book, working("suggesting") as tell:
         if dry_run:
-            facts = facts_of(rehearse(request, book))
+            done = Performed(facts_of(rehearse(request, book)))
         else:
             made = interruptible(lambda: answer(request, book, progress=tell))
             applied = apply and register(made.made, name, book, anyway=anyway)
-            facts = {**facts_of(made.outcome), "applied": applied}
+            done = Performed({**facts_of(made.outcome), "applied": applied}, made)
+    facts = done.facts
     about = {"ledger": place_of(ledger), "name": name, "why": why, "by": columns, "ranges": limits, **cost.words}
-    deliver(Answer("dataset.suggest", about, facts, lambda console: _say(console, name, facts)), as_json=as_json)
+    screen = Screen(quiet)
+    answered = Answer("dataset.suggest", about, facts, lambda _: _say(screen, name, facts, details))
+    deliver(answered, as_json=as_json, done=done, screen=screen)
     if apply and not dry_run and not facts["applied"]:  # what was paid for is shown, and then it is refused
         print(visible(f"not applied: {facts['says_nothing']}"), file=sys.stderr)
         raise typer.Exit(Refused.exit_code)
 
 
-def _say(console: Console, name: str, facts: dict[str, Any]) -> None:
+def _say(screen: Screen, name: str, facts: dict[str, Any], details: bool) -> None:
     def say_lines() -> None:
-        for line in facts["notes"]:
-            console.print(line, soft_wrap=True, markup=False)
+        screen.result(facts["notes"])
+        screen.note(["", *facts["details"]] if details else [])
 
-    say_done(console, facts, say_lines, same="same key, same suggestion")
+    say_answer(facts, screen, say_lines)
     if not facts["dry_run"]:
-        console.print(_next(name, facts), soft_wrap=True, markup=False)
+        screen.note(_next(name, facts))
 
 
-def _next(name: str, facts: dict[str, Any]) -> str:
+def _next(name: str, facts: dict[str, Any]) -> list[str]:
+    """Return whether the suggestion was saved, and the command that saves it or another one."""
     options = _options(facts)
     if facts["applied"]:
-        return f"{name} is registered with {options}"
+        return [f"Saved: {name} now has {options}."]
     more = " --anyway" if facts["says_nothing"] else ""
-    return f"not registered yet: the same command with --apply{more}, which costs nothing more, or your own: {options}"
+    return [
+        f"Not saved. To save these, repeat the command with --apply{more} (no further cost).",
+        f"To set your own: tallystick dataset update {name} {options}",
+    ]
 
 
 def _options(facts: dict[str, Any]) -> str:
     """The options of 'dataset add --update' that say the same."""
     caps = [f"--{cap.replace('_', '-')} {found['value']}" for cap, found in facts["caps"].items()]
     ends = {column: found["value"] for column, found in facts["bounds"].items()}
-    return " ".join([*caps, *(f"--bounds {column}={low:g}:{high:g}" for column, (low, high) in ends.items())])
+    return " ".join([*caps, *(f"--bounds {column}={typed(low)}:{typed(high)}" for column, (low, high) in ends.items())])

@@ -17,15 +17,15 @@
     steps: { label: "steps", nodes: grid.steps, start: 10000 },
   };
   const NOTIONS = [
-    { name: "ε", wants: ["epsilon"], about: "Pure differential privacy: no result becomes likelier by more than the factor e^ε because one person is in the data.",
+    { id: "pure", name: "ε", python: (v) => `pure_dp(epsilon=${v.epsilon})`, wants: ["epsilon"], about: "Pure differential privacy: no result is more than e^ε times as likely because one person is in the data.",
       promise: (v) => bounds.approximate(v.epsilon, 0), call: (v) => `pure_dp(epsilon=${v.epsilon})` },
-    { name: "ε and δ", wants: ["epsilon", "delta"], about: "Approximate differential privacy: the factor e^ε again, but for δ of all probability, which may be given away.",
+    { id: "approx", name: "ε and δ", python: (v) => `approx_dp(epsilon=${v.epsilon}, delta=${v.delta})`, wants: ["epsilon", "delta"], about: "Approximate differential privacy: the factor e^ε, apart from results with total probability δ.",
       promise: (v) => bounds.approximate(v.epsilon, v.delta), call: (v) => `approx_dp(epsilon=${v.epsilon}, delta=${v.delta})` },
-    { name: "ρ-zCDP", wants: ["rho"], about: "Zero-concentrated: the Rényi divergence of every order is at most ρ times the order. What budgets of tables are written in.",
+    { id: "zcdp", name: "ρ-zCDP", python: (v) => `zcdp(rho=${v.rho})`, wants: ["rho"], about: "Zero-concentrated: the Rényi divergence of every order is at most ρ times the order. Budgets of tables are usually written in ρ.",
       promise: (v) => bounds.concentrated(v.rho), call: (v) => `zcdp(rho=${v.rho})` },
-    { name: "μ-GDP", wants: ["mu"], about: "Gaussian: as hard as telling a normal law from the same one moved by μ standard deviations.",
+    { id: "gdp", name: "μ-GDP", python: (v) => `gdp(mu=${v.mu})`, wants: ["mu"], about: "Gaussian: as hard as telling a normal distribution from the same one moved by μ standard deviations.",
       promise: (v) => bounds.gaussian(v.mu), call: (v) => `gdp(mu=${v.mu})` },
-    { name: "DP-SGD", wants: ["rate", "sigma", "steps"], about: "A training run: batches drawn at random, gradients clipped, Gaussian noise of sigma times the clip on their sum. All steps are released.",
+    { id: "dpsgd", name: "DP-SGD", python: (v) => `gaussian(sigma=${v.sigma}).sampled(rate=${v.rate}) * ${v.steps}`, wants: ["rate", "sigma", "steps"], about: "A training run: random batches, clipped gradients, and Gaussian noise of sigma times the clipping norm on their sum. Every step is published.",
       promise: null, call: (v) => `${v.steps} * gaussian(sigma=${v.sigma}).sampled(rate=${v.rate})` },
   ];
   const values = Object.fromEntries(Object.entries(P).map(([name, p]) => [name, p.start]));
@@ -58,37 +58,39 @@
   }
   const nearest = (p, x) => p.nodes ? Math.max(0, p.nodes.findLastIndex((node) => node <= x)) : place(p, x);
 
-  function people(count, words) {
-    const icons = [];
-    for (let i = 0; i < 100; i++) {
-      const x = (i % 10) * 12 + 6, y = Math.floor(i / 10) * 14 + 4;
-      icons.push(`<path class="${i < count ? "accused" : "person"}" d="M${x - 2.2},${y} a2.2,2.2 0 1 0 4.4,0 a2.2,2.2 0 1 0 -4.4,0 M${x - 4},${y + 9} v-3 a4,3.4 0 0 1 8,0 v3 z"/>`);
-    }
-    return SVG(icons, 120, 142, words);
+  /* A hundred possible results in ten rows: the first ones are filled. A dash pattern makes dots of a line. */
+  function dots(count, words) {
+    const rows = (from, to) => [...Array(10).keys()].map((row) => {
+      const first = Math.max(from, 10 * row), last = Math.min(to, 10 * row + 10);
+      return first < last ? `M${10 + 20 * (first - 10 * row)} ${10 + 20 * row}h${20 * (last - first - 1) + 0.1}` : "";
+    }).join("");
+    const empty = rows(count, 100);
+    return SVG([`<path class="dots-off" d="${empty}"/>`, `<path class="dots-hole" d="${empty}"/>`, `<path class="dots-on" d="${rows(0, count)}"/>`], 200, 200, words);
   }
 
-  function drawPeople() {
+  /* The same rounding as tallystick explain: whole numbers of the smallest power of ten that shows both errors. */
+  function drawOdds() {
     const a = bounds.even(promise);
-    const few = Math.floor(100 * a), many = Math.ceil(100 * (1 - a));
-    $("without").innerHTML = people(few, `${few} of 100 are accused`);
-    $("within").innerHTML = people(many, `${many} of 100 are accused`);
+    const few = Math.round(100 * a), many = Math.round(100 * (1 - a));
+    $("without").innerHTML = dots(few, `${few} of 100 dots are filled`);
+    $("within").innerHTML = dots(many, `${many} of 100 dots are filled`);
     let size = 100;
-    while (size < 1e6 && Math.floor(size * a) < 1) size *= 10;
-    const least = Math.floor(size * a), most = Math.ceil(size * (1 - a));
-    $("sentence").textContent = least < 1
-      ? "Fewer than 1 of 1,000,000 possible results need to mislead the attacker: nearly every result gives the answer away."
-      : `The best attacker who errs equally often either way: if you are not in the data, as few as ${grouped(least)} of ${grouped(size)} possible results make them think you are. If you are, at most ${grouped(most)} of ${grouped(size)} do.`;
+    while (size < 1e6 && Math.round(size * a) < 1) size *= 10;
+    const out = Math.round(size * a), within = Math.round(size * (1 - a));
+    $("sentence").textContent = out < 1
+      ? "Nearly every possible result tells the attacker whether you are in the data."
+      : `If you are not in the data, about ${grouped(out)} of ${grouped(size)} possible results make the best attacker think you are. If you are, about ${grouped(within)} of ${grouped(size)} do.`;
   }
 
   function drawNumbers() {
     const quoted = notion.wants.includes("epsilon") ? [] : [1e-5, 1e-6, 1e-8];
     const factor = (e) => (e > 600 ? "beyond 1e260" : text(bounds.up(Math.exp(e)), 3, 1));
     const rows = [
-      ["found, if 1 % of the others are accused", `at most ${percent(promise.hits(0.01), 1)}`],
-      ["found, if 0.1 % of the others are accused", `at most ${percent(promise.hits(0.001), 1)}`],
-      ["right about a coin flip (50 % is guessing)", `at most ${percent(bounds.accuracy(promise), 1)}`],
+      ["people found, with 1 false accusation per 100", `at most ${percent(promise.hits(0.01), 1)}`],
+      ["people found, with 1 false accusation per 1,000", `at most ${percent(promise.hits(0.001), 1)}`],
+      ["right guesses when in and out are equally likely", `at most ${percent(bounds.accuracy(promise), 1)}`],
       // With a delta a single result may be likelier by any factor, with that probability.
-      ...(quoted.length || notion.wants.includes("delta") ? [] : [["one result likelier by a factor of", `at most ${factor(values.epsilon)}`]]),
+      ...(quoted.length || notion.wants.includes("delta") ? [] : [["a result is more likely with you than without you, by a factor of", `at most ${factor(values.epsilon)}`]]),
       ...quoted.map((d) => [`epsilon at delta ${d.toExponential().replace("-", "\u2011")}`, `at most ${text(promise.epsilon(d), 4, 1)}`]),
     ];
     $("numbers").innerHTML = rows.map(([name, value]) => `<tr><th scope="row">${name}</th><td>${value}</td></tr>`).join("");
@@ -114,25 +116,25 @@
     const top = Math.min(1, misses - slope * alpha), right = slope < 0 ? Math.min(1, alpha - misses / slope) : 1;
     const start = slope < 0 ? alpha + (top - misses) / slope : 0;
     parts.push(`<path class="touch" d="M${X(start)},${Y(top)}L${X(right)},${Y(misses + slope * (right - alpha))}"/>`, `<circle class="dot" cx="${X(alpha)}" cy="${Y(misses)}" r="4.5"/>`);
-    parts.push(`<text x="${X(0.5)}" y="362" text-anchor="middle">false alarms: accused, not in the data</text>`);
-    parts.push(`<text x="${X(0)}" y="13">missed: in the data, not accused</text>`);
-    $("curve").innerHTML = SVG(parts, 366, 368, "Trade-off curve: the fewest misses for each share of false alarms");
+    parts.push(`<text x="${X(0.5)}" y="362" text-anchor="middle">false accusations: share of people not in the data</text>`);
+    parts.push(`<text x="${X(0)}" y="13">misses: share of people in the data</text>`);
+    $("curve").innerHTML = SVG(parts, 366, 368, "Trade-off curve: the fewest misses for each share of false accusations");
     $("alpha-said").textContent = exact(alpha);
-    $("alpha").setAttribute("aria-valuetext", `${exact(alpha)} false alarms`);
+    $("alpha").setAttribute("aria-valuetext", `${exact(alpha)} false accusations`);
     const e = Math.log(-slope), left = 1 - misses + slope * alpha, crosses = left < 1e-9 ? 0 : left;
     const dotted = e > 0.001 && left > -1e-6 ? ` The dotted tangent has the slope −e^ε for ε about ${text(e, 2, 0)}; where it meets the axis it leaves δ of about ${text(crosses, 2, 0)}.` : "";
-    $("tangent").textContent = `An attacker who accuses ${exact(alpha)} of those who are not in the data misses at least ${percent(misses, -1)} of those who are, and finds at most ${percent(hits, 1)}.${dotted}`;
+    $("tangent").textContent = `An attacker who accuses ${exact(alpha)} of the people who are not in the data finds at most ${percent(hits, 1)} of the people who are.${dotted}`;
   }
 
   function drawBeliefs() {
     const odd = bounds.exceptions(promise), own = Number((10 ** (-6 + 5.95 * Number($("prior").value) / 1000)).toPrecision(2));
     $("beliefs").innerHTML = [0.01, 0.001, own].map((prior) => {
       const belief = bounds.belief(promise, prior, odd);
-      return `<span class="row">from ${exact(prior)} to at most ${percent(belief, 1)}</span><div class="belief"><span style="width:${(100 * belief).toFixed(2)}%"></span><i style="left:${(100 * prior).toFixed(2)}%"></i></div>`;
+      return `<span class="row">a suspicion of ${exact(prior)} grows to at most ${percent(belief, 1)}</span><div class="belief"><span style="width:${(100 * belief).toFixed(2)}%"></span><i style="left:${(100 * prior).toFixed(2)}%"></i></div>`;
     }).join("");
     $("prior-said").textContent = exact(own);
     $("prior").setAttribute("aria-valuetext", exact(own));
-    $("exceptions").textContent = odd ? "Except in at most 1 of 100 cases: rare results of this promise can convince anybody, and are set apart." : "Whatever the result is.";
+    $("exceptions").textContent = odd ? "In 99 of 100 cases. Rare results can reveal more." : "Whatever the result is.";
   }
 
   /* Noise for the picture only: uniform numbers of the browser through the inverse law. */
@@ -161,7 +163,7 @@
     draws.forEach(([u, w], i) => { const at = x(120 + law(u, w)); if (at > 5 && at < 355) parts.push(`<circle class="drawn" cx="${at.toFixed(1)}" cy="${18 + (i % 10) * 5.2}" r="3"/>`); });
     parts.push(`<text x="${x(120)}" y="88" text-anchor="middle">120</text>`, `<text x="10" y="88">${Math.round(120 - reach)}</text>`, `<text x="350" y="88" text-anchor="end">${Math.round(120 + reach)}</text>`);
     $("count").innerHTML = SVG(parts, 360, 92, "Twenty noisy counts around 120, and the band that holds 95 of 100");
-    const more = other ? ` ${other.words[0].toUpperCase()}${other.words.slice(1)} would do as well: within ${within(other)}.` : "";
+    const more = other ? ` ${other.words[0].toUpperCase()}${other.words.slice(1)} would also do: within ${within(other)}.` : "";
     $("noise").textContent = `With ${words}, 95 of 100 answers are within ${within({ error })} of the true count.${more} The noise does not depend on the count.`;
   }
 
@@ -172,18 +174,54 @@
     } else {
       const node = bounds.node(grid, values.rate, values.sigma, values.steps);
       promise = node.promise;
-      $("read").textContent = `Read at share ${node.rate}, sigma ${node.sigma}, ${grouped(node.steps)} steps: what lies between nodes is read at the next that promises less. This page says nothing about how good the model is.`;
+      $("read").textContent = `Shown for share ${node.rate}, sigma ${node.sigma}, ${grouped(node.steps)} steps: values between the nodes of the grid are rounded to the next node with less privacy. This page says nothing about the quality of the model.`;
     }
     $("command").textContent = `tallystick explain "${notion.call(values)}"`;
-    drawPeople(); drawNumbers(); drawCurve(); drawBeliefs(); drawCount();
+    $("python").textContent = `import tallystick as ts\nts.${notion.python(values)}`;
+    drawOdds(); drawNumbers(); drawCurve(); drawBeliefs(); drawCount();
+    remember();
+  }
+
+  /* The address holds the state, so that a link shows the same page. */
+  function remember() {
+    const words = [`guarantee=${notion.id}`, ...notion.wants.map((name) => `${name}=${values[name]}`)];
+    if (typeof history !== "undefined") history.replaceState(null, "", `#${words.join("&")}`);
+  }
+  function recalled() {
+    const words = new URLSearchParams(typeof location === "undefined" ? "" : location.hash.slice(1));
+    const known = NOTIONS.find((each) => each.id === words.get("guarantee"));
+    for (const name of known ? known.wants : []) {
+      const x = Number(words.get(name)), p = P[name], low = p.nodes ? p.nodes[0] : p.low, high = p.nodes ? p.nodes.at(-1) : p.high;
+      if (words.has(name) && x >= low && x <= high) values[name] = x;
+    }
+    return known || NOTIONS[0];
   }
 
   function choose(chosen) { notion = chosen; $("about").textContent = notion.about; makeSliders(); draw(); }
-  $("notions").innerHTML = NOTIONS.map((each, i) => `<label><input type="radio" name="notion" value="${i}"${i ? "" : " checked"}>${each.name}</label>`).join("");
+  const PRESETS = [
+    { words: "epsilon 0.1", id: "pure", values: { epsilon: 0.1 } },
+    { words: "epsilon 1", id: "pure", values: { epsilon: 1 } },
+    { words: "epsilon 8, delta 1e-5", id: "approx", values: { epsilon: 8, delta: 1e-5 } },
+    { words: "a table: rho 0.1", id: "zcdp", values: { rho: 0.1 } },
+    { words: "a training run", id: "dpsgd", values: { rate: 0.01, sigma: 1, steps: 10000 } },
+  ];
+  const choices = () => NOTIONS.map((each, i) => `<label><input type="radio" name="notion" value="${i}"${each === notion ? " checked" : ""}>${each.name}</label>`).join("");
+  const show = (chosen) => { notion = chosen; $("notions").innerHTML = choices(); choose(chosen); };
   $("notions").addEventListener("change", (event) => choose(NOTIONS[Number(event.target.value)]));
+  $("presets").innerHTML = PRESETS.map((each, i) => `<button type="button" value="${i}">${each.words}</button>`).join(" ");
+  $("presets").addEventListener("click", (event) => {
+    const chosen = PRESETS[Number(event.target.value)];
+    if (!chosen || event.target.value === "") return;
+    Object.assign(values, chosen.values);
+    show(NOTIONS.find((each) => each.id === chosen.id));
+  });
+  $("copy").addEventListener("click", () => {
+    const copied = () => { $("copied").textContent = "copied"; };
+    if (typeof navigator !== "undefined" && navigator.clipboard) navigator.clipboard.writeText($("python").textContent).then(copied, () => {});
+  });
   $("alpha").addEventListener("input", drawCurve);
   $("prior").addEventListener("input", drawBeliefs);
   $("again").addEventListener("click", () => { draws = []; drawCount(); });
   $("hold").addEventListener("click", () => { held = { promise, words: notion.call(values) }; $("held").textContent = `dashed: ${held.words}`; drawCurve(); });
-  choose(notion);
+  show(recalled());
 })();

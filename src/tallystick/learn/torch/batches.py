@@ -48,6 +48,8 @@ class Examples:
         given = getattr(given, "tensors", given)  # a TensorDataset
         if not isinstance(given, (tuple, list)) or len(given) < 2 or not all(isinstance(t, Tensor) for t in given):
             raise InvalidInput("tensors", type(given).__name__, allowed)
+        for tensor in given:
+            _require_rows(tensor)
         if any(t.dim() == 0 or len(t) != len(given[0]) for t in given):
             raise InvalidInput("tensors", "tensors of different lengths", allowed)
         if units is not None and ids is not None:
@@ -120,6 +122,15 @@ def shuffled(places: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
 def _taken(tensors: tuple[Tensor, ...], chosen: NDArray[np.int64]) -> tuple[Tensor, ...]:
     places = torch.from_numpy(chosen)
     return tuple(t[places.to(t.device)] for t in tensors)
+
+
+def _require_rows(tensor: Tensor) -> None:
+    """Raise for a tensor whose rows cannot be taken by their numbers; its layout is public."""
+    allowed = "dense tensors with numbers in memory, such as tensor.to_dense()"
+    layout = str(tensor.layout).removeprefix("torch.")
+    if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_quantized or tensor.is_meta:
+        kind = next((name for name in ("nested", "quantized", "meta") if getattr(tensor, f"is_{name}")), layout)
+        raise InvalidInput("tensors", f"a tensor of layout {kind}", allowed)
 
 
 def _whole(ids: Any) -> NDArray[np.int64]:

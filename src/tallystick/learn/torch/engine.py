@@ -28,6 +28,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from tallystick.errors import InvalidInput, Refused
+from tallystick.learn import made_up_rows
 from tallystick.learn.torch.gradients import Gradients, Room, Written, joined
 from tallystick.learn.torch.interrupts import OnlySignalsEnd
 from tallystick.learn.torch.layers import TABLE
@@ -40,6 +41,9 @@ WITHIN = 1.0 - 2.0**-14
 """A clipped gradient ends below the clip by this factor, so that rounding does not lift it above."""
 
 CHECKED = 4
+LABELS = 2  # the try whose whole numbers are 0 and 1, as labels are that are not declared
+IGNORED = -100
+"""The ignore_index of torch's losses."""
 CROWD, UNLIKE = 160, 9  # examples of a larger check, and those of them that are unlike the rest
 TOLERANCE = 1e-4
 CROWDED = 1e-2  # of a gradient that may be nearly nothing but rounding
@@ -58,7 +62,8 @@ PER_EXAMPLE = (
 class Engine:
     """Clipped sums of per-example gradients of ``loss(model(*inputs), target)``; ``slow`` uses torch's ``vmap``.
 
-    ``classes`` declares the labels. An example with another label counts as zero.
+    ``classes`` declares the labels. An example with another label counts as zero. Where an example has several labels,
+    places with the ``ignore_index`` of the loss (-100, as in torch, if it names none) are left to the loss.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class Engine:
         self._coarse = False  # whether forward turns autocast on
         self._checked: _State | None = None
         self._made_up: tuple[list[Tensor], float] = ([], 1.0)
+        self._try = 0  # the made-up numbers on which the model runs
 
     @property
     def sizes(self) -> list[int]:
@@ -124,12 +130,19 @@ class Engine:
                     place.zero_()
         return total
 
+    @property
+    def ignored(self) -> int:
+        """Label of the places that the loss leaves out, such as padding."""
+        index = getattr(self.loss, "ignore_index", IGNORED)
+        return index if isinstance(index, int) else IGNORED
+
     def undeclared(self, target: Tensor) -> Tensor:
         """True for every example that has a label outside the declared classes."""
         if self.classes is None:
             return torch.zeros(len(target), dtype=torch.bool, device=target.device)
         kind = torch.float64 if target.is_floating_point() else torch.int64
-        labels = torch.tensor(self.classes, dtype=kind, device=target.device)
+        ignored = () if target.dim() == 1 else (self.ignored,)
+        labels = torch.tensor((*self.classes, *ignored), dtype=kind, device=target.device)
         outside = ~torch.isin(target.to(kind), labels)
         return outside if outside.dim() == 1 else outside.flatten(1).any(1)
 
@@ -154,9 +167,12 @@ class Engine:
 
     def _examples_like(self, tensors: Sequence[Tensor], count: int) -> list[Tensor]:
         """Made-up examples; their labels are the declared ones, and the largest comes first."""
-        made_up = [_like(t, max(count, CHECKED))[:count] for t in tensors]
+        rows = max(count, CHECKED)
+        made_up = [_like(t, self._try, rows)[:count] for t in tensors]
+        target = tensors[-1]
+        if not target.is_floating_point():
+            made_up[-1] = _like(target, LABELS, rows)[:count]
         if self.classes is not None:
-            target = tensors[-1]
             labels = torch.tensor([max(self.classes), *self.classes], device=target.device)
             shape = (count, *target.shape[1:])
             places = torch.arange(math.prod(shape), device=target.device) % len(labels)
@@ -232,30 +248,48 @@ class Engine:
         The copy that is checked has other weights, so that no layer hides behind a zero; also sets ``micro``,
         for batches of a size that is expected: a public number, because the sizes of micro-batches move roundings.
         """
-        made_up = self._examples_like(tensors, CHECKED)
         refuse(self.model, self.loss, slow=self.slow)  # again: it may have changed since
         twin = self._twin()
         before = [b.clone() for b in twin.model.buffers()]
-        try:
-            twin._coarse = self._coarse = twin._turns_autocast_on(made_up)  # and lets the model speak for itself
-            twin.gradients(self._examples_like(tensors, CHECKED + 1))  # an axis that is not the example has one length
-            found = twin.gradients(made_up)
-            twin.undeclared(made_up[-1])
-        except (InvalidInput, Refused):
-            raise
-        except Exception as problem:
-            said = f"{type(problem).__name__}: {problem}"[:300]
-            raise Refused(
-                "the model does not run on four made-up examples of these shapes and types (whole numbers are 0 or 1, "
-                f"others normal). It says {said}"
-            ) from None
+        made_up, found, alone = self._first_that_runs(twin, tensors)
         if any(not torch.equal(old, new) for old, new in zip(before, twin.model.buffers(), strict=True)):
             raise Refused("the model keeps something of its examples in a buffer; works: layers without running state")
-        twin._compare(found, made_up)
+        twin._compare(found, alone)
         self.micro = twin._fitting(found, batch)
         with _no_autocast(made_up[0].device):
             self._check_in_a_crowd(self._examples_like(tensors, max(CHECKED, min(self.micro, CROWD))))
         self._checked, self._made_up = self._state(), (made_up, batch)
+
+    def _first_that_runs(
+        self, twin: Engine, tensors: Sequence[Tensor]
+    ) -> tuple[list[Tensor], dict[int, Gradients], list[list[Tensor]]]:
+        """Made-up examples on which the model runs, with their gradients together and one at a time.
+
+        Raises ``Refused`` with the first problem if the model runs on no try.
+        """
+        problems = []
+        for attempt in range(len(made_up_rows.TRIES)):
+            self._try = twin._try = attempt
+            made_up = self._examples_like(tensors, CHECKED)
+            try:
+                twin._coarse = self._coarse = twin._turns_autocast_on(made_up)  # and lets the model speak for itself
+                # an axis that is not the example has one length
+                twin.gradients(self._examples_like(tensors, CHECKED + 1))
+                found = twin.gradients(made_up)
+                twin.undeclared(made_up[-1])
+                alone = [twin._alone([t[i : i + 1] for t in made_up]) for i in range(CHECKED)]
+            except (InvalidInput, Refused):
+                raise
+            except Exception as problem:
+                problems.append(f"It says {type(problem).__name__}: {problem}"[:300])
+                continue
+            if all(bool(torch.isfinite(torch.cat(each)).all()) for each in alone):
+                return made_up, found, alone
+            problems.append("The gradient of a single example is not finite")
+        raise Refused(
+            "the model does not run on four made-up examples of these shapes and types (whole numbers from 2 to 9, "
+            f"from 1 to 4, or 0 and 1; others normal, or between 0 and 1). {problems[0]}"
+        )
 
     def _turns_autocast_on(self, tensors: Sequence[Tensor]) -> bool:
         """True if a module runs under autocast; raises what the model or the loss raises."""
@@ -274,6 +308,8 @@ class Engine:
 
     def rehearse(self, tensors: Sequence[Tensor], batch: float = 1024) -> None:
         """Raise for every row that training would count as zero; for rows that are public or made up."""
+        if len(tensors[0]) == 0:
+            raise InvalidInput("rows", "0 rows", "at least one row")
         outside = self.undeclared(tensors[-1])
         if bool(outside.any()):
             row = int(outside.nonzero()[0])
@@ -342,9 +378,9 @@ class Engine:
                 module.eval()
         return twin
 
-    def _compare(self, found: dict[int, Gradients], made_up: list[Tensor]) -> None:
-        alone = [self._alone([t[i : i + 1] for t in made_up]) for i in range(CHECKED)]
-        weights = torch.tensor([1.0, -0.5, 0.25, 2.0], dtype=torch.float64, device=made_up[0].device)
+    def _compare(self, found: dict[int, Gradients], alone: list[list[Tensor]]) -> None:
+        """Raise if the gradients of a batch are not those of its examples one at a time."""
+        weights = torch.tensor([1.0, -0.5, 0.25, 2.0], dtype=torch.float64, device=alone[0][0].device)
         whole = max(float(torch.cat(gradients).norm()) for gradients in alone)
         tolerance = COARSE if self._coarse else TOLERANCE
         for place, parameter in enumerate(self.parameters):
@@ -498,12 +534,11 @@ def _scaled(given: Tensor) -> Tensor:
     return given * by
 
 
-def _like(given: Tensor, count: int = CHECKED) -> Tensor:
+def _like(given: Tensor, attempt: int, count: int = CHECKED) -> Tensor:
     """Made-up examples of the same shape and type."""
-    random, shape = torch.Generator().manual_seed(2), (count, *given.shape[1:])
-    if given.is_floating_point():
-        return torch.randn(shape, generator=random).to(given)
-    return torch.randint(0, 2, shape, generator=random).to(given)
+    shape, is_whole = (count, *given.shape[1:]), not given.is_floating_point()
+    attempt = LABELS if given.dtype == torch.bool else attempt
+    return torch.from_numpy(made_up_rows.examples(shape, attempt, is_whole=is_whole)).to(given)
 
 
 def refuse(model: nn.Module, loss: Loss, *, slow: bool) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -49,6 +50,10 @@ ONLY_OURS = (
 
 ONE_EACH = "no units were named: that nobody has several examples is the word of whoever trained"
 GOES_ON = "steps before {} of this run were taken earlier: load the model that they made, or they are wasted"
+NOT_STEPPED = (
+    "every batch must be stepped: leaving one out would tell what was in it. The charge of the run stays; steps that "
+    "are left can be taken under the same key"
+)
 _NO_STEP = -2
 
 _PLAN = "a plan made by ts.learn.sgd_plan(...); ts.last_iterate does not apply, because every step is handed out"
@@ -75,8 +80,9 @@ class Trainer(OnlyOne):
     nothing is recorded.
 
     ``classes`` declares the labels, as a number of classes or as a list: an example with another label has gradient
-    zero. ``slow`` allows models that the engine does not know. ``correlated`` noise, for cyclic plans, costs the same
-    and mostly cancels in the sum of the steps; it remembers as many gradients as a turn has steps.
+    zero. Of several labels per example, those that the loss ignores (``ignore_index``, else -100) take nothing out.
+    ``slow`` allows models that the engine does not know. ``correlated`` noise, for cyclic plans, costs the same and
+    mostly cancels in the sum of the steps; it remembers as many gradients as a turn has steps.
     """
 
     def __init__(
@@ -118,6 +124,7 @@ class Trainer(OnlyOne):
         self.taken = 0
         self._last: Batch | None = None
         self._whose = ONE_EACH
+        self._has_places = False  # several labels per example
         self._ended = f"all {plan.steps} steps of this plan are taken"
         self.run = self._paid_by(account, why, key, pay, block)
 
@@ -126,6 +133,9 @@ class Trainer(OnlyOne):
         if not isinstance(optimizer, torch.optim.Optimizer) or isinstance(optimizer, others):
             allowed = "a torch optimizer that needs one gradient per step, which is dense because noise is"
             raise InvalidInput("optimizer", type(optimizer).__name__, allowed)
+        needed = [each.name for each in signature(optimizer.step).parameters.values() if each.default is each.empty]
+        if needed:
+            raise InvalidInput("optimizer", f"a step that needs {', '.join(needed)}", "an optimizer with step()")
         held = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
         if held != set(self.engine.place):
             raise InvalidInput("optimizer", "other parameters", "exactly the trained parameters of this model")
@@ -205,7 +215,8 @@ class Trainer(OnlyOne):
         if classes is None:
             return "not declared"
         shown = ", ".join(map(str, classes[:20])) + (", ..." if len(classes) > 20 else "")
-        return f"declared: {shown}; an example with another label counts as zero"
+        ignored = f"; {self.engine.ignored} marks places that the loss ignores" if self._has_places else ""
+        return f"declared: {shown}{ignored}; an example with another label counts as zero"
 
     @property
     def receipt(self) -> Receipt | None:
@@ -225,6 +236,7 @@ class Trainer(OnlyOne):
         )
         examples.require(self.plan)
         target = examples.tensors[-1]
+        self._has_places = target.dim() > 1
         if self.engine.classes is None and not (target.is_floating_point() or target.is_complex()):
             warnings.warn(UNDECLARED, UndeclaredClasses, stacklevel=2)
         self.engine.check(examples.tensors, self.plan.expected_batch)
@@ -247,21 +259,27 @@ class Trainer(OnlyOne):
         dealt: Examples | None = None
         previous = _NO_STEP
         while (step := self.team.decide(self._next)) is not None:
-            if dealt is None:  # where everybody is in every batch, one order serves all of them
-                dealt = examples.shuffled(source) if self.plan.rate == 1.0 else examples
-                if step and not self.taken and self.team.first:
-                    warnings.warn(GOES_ON.format(step), stacklevel=2)
             if step != previous + 1 and isinstance(self.noise, CorrelatedNoise):
                 self.noise.past.clear()  # steps that do not follow each other share no noise
+            is_first = dealt is None
             previous, taken = step, self.taken
-            self._last = dealt.batch(self.plan, step, source)
+            try:
+                if dealt is None:  # where everybody is in every batch, one order serves all of them
+                    dealt = examples.shuffled(source) if self.plan.rate == 1.0 else examples
+                self._last = dealt.batch(self.plan, step, source)
+            except BaseException:
+                self._leave(step)
+                raise
+            if is_first and step and not self.taken and self.team.first:
+                warnings.warn(GOES_ON.format(step), stacklevel=2)
             try:
                 yield self._last
             except GeneratorExit:  # the loop was left, by a break or by an error
                 self._leave(step + 1)
                 raise
             if self.taken == taken:
-                raise Refused("every batch must be stepped: leaving one out would tell what was in it")
+                self._leave(step + 1)
+                raise Refused(NOT_STEPPED)
         if previous == _NO_STEP:
             raise RunEnded(f"{self._ended}; nothing was trained. Works: a new Trainer, with another key if it has one")
 

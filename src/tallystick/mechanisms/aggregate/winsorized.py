@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency, Protects
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.integer_noise import discrete_gaussian, discrete_laplace
@@ -150,7 +151,7 @@ def winsorized_mean(
     if lattice.granularity > COARSEST_NOISY:
         raise InvalidInput("bounds", bounds, "bounds below 1e270: noise must not reach infinity")
     if not check.nonnegative("widening", widening) <= _WIDENING:
-        raise InvalidInput("widening", widening, f"a number from 0 to {_WIDENING:g}")
+        raise InvalidInput("widening", widening, f"a number from 0 to {typed(_WIDENING)}")
     return WinsorizedMean(
         epsilon=None if epsilon is None else budget,
         rho=None if rho is None else budget,
@@ -271,7 +272,7 @@ def unbounded_winsorized_mean(*, epsilon: float, delta: float, unit: str | None 
     """
     price = check.positive("epsilon", epsilon)
     if not _LEAST <= price <= 1 / _LEAST:
-        raise InvalidInput("epsilon", epsilon, f"a number from {_LEAST:g} to {1 / _LEAST:g}")
+        raise InvalidInput("epsilon", epsilon, f"a number from {typed(_LEAST)} to {1 / _LEAST:g}")
     mechanism = UnboundedWinsorizedMean(epsilon=price, delta=proper_delta(delta), unit=check.unit(unit))
     mechanism.near(0, 1.0)  # what a release will build must be buildable: nothing may fail after a charge
     _ = mechanism.histogram

@@ -16,13 +16,13 @@ import numpy as np
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
+from tallystick.digits import down, typed, up
 from tallystick.errors import BudgetExceeded, InvalidInput
 from tallystick.mechanisms.base import Mechanism, OnlyOne
 from tallystick.mechanisms.exact.lattice import rounded_up
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.mechanisms.response.choices import RandomizedResponse, UnaryEncoding
 from tallystick.mechanisms.response.numbers import LocalLaplace
-from tallystick.printing import down, given, up
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -84,7 +84,7 @@ class Protocol(OnlyOne):
             if cost > left:
                 raise BudgetExceeded(
                     f"this question costs {up(cost)} and the person has {down(left)} of "
-                    f"{given(self._epsilon)} left; their answer was not used",
+                    f"{typed(self._epsilon)} left; their answer was not used",
                     asked=float(cost),
                     left=float(left),
                     limit=self._epsilon,

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from tallystick.publish.datasets import check_column, find
 from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer
-from tallystick.publish.suggest import BEYOND, WITHIN, lines, suggest_caps
-from tallystick.publish.work import Progress, Work, plan_key
+from tallystick.publish.suggest import BEYOND, WITHIN, details, lines, suggest_caps
+from tallystick.publish.work import Work, plan_key
 from tallystick.tables.denial import for_suggestion
+from tallystick.tables.progress import Progress
 
 if TYPE_CHECKING:
     from tallystick.errors import BudgetExceeded
@@ -39,7 +40,7 @@ class Caps(Kind):
         self._check_columns(table)
         options = {"within": self.within, "beyond": self.beyond, **request.cost.words}
         asked = suggest_caps(table, by=self.by, ranges=self.ranges, **options)
-        key = request.key or plan_key(asked.plan, dataset)
+        key = request.key_or(plan_key(asked.plan, dataset))
         return CapsWork(account, dataset, request.why or "", key, asked.plan, asked)
 
     def _check_columns(self, table: Table) -> None:
@@ -63,7 +64,8 @@ class CapsWork(Work):
         """Return caps and bounds."""
         release = self.release(progress)
         made = self.asked.read(release)
-        outcome = self.outcome(release.receipt, fresh=release.fresh, facts=made.to_data(), notes=tuple(lines(made)))
+        shown = {"notes": tuple(lines(made)), "details": tuple(details(made))}
+        outcome = self.outcome(release.receipt, fresh=release.fresh, facts=made.to_data(), **shown)
         return Answer(outcome, made, lambda: self.card(release))
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from tallystick.publish.fits import Fit, check_cost
 from tallystick.publish.models import LinearModel, linear_regression
 from tallystick.publish.outcome import Answer
-from tallystick.publish.work import Progress, Work, plan_key
+from tallystick.publish.work import Work, plan_key
 from tallystick.tables.denial import for_model
+from tallystick.tables.progress import Progress
 
 if TYPE_CHECKING:
     from tallystick.errors import BudgetExceeded
@@ -34,7 +35,7 @@ class LinearFit(Fit):
 
         check_cost(request.cost, account, price, "rho", "epsilon")
         plan = regression.plan(**request.cost.words).plan
-        key = request.key or plan_key(plan, dataset)
+        key = request.key_or(plan_key(plan, dataset))
         return LinearWork(account, dataset, request.why or "", key, plan, regression)
 
 

@@ -50,7 +50,7 @@ class Question(Kind):
         account = payer(dataset, book, self.account)
         plan = self._plan(dataset, account)
         key = None if self.is_new else plan_key(plan, dataset)
-        return Work(account, dataset, request.why or "", request.key or key, plan)
+        return Work(account, dataset, request.why or "", request.key_or(key), plan)
 
     def _plan(self, dataset: Dataset, account: Account) -> Plan:
         plan = Plan.from_json(json.dumps(self.plan), account=account)

@@ -12,8 +12,9 @@ from tallystick.publish.catalogue import catalogue
 from tallystick.publish.datasets import find
 from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer, Outcome, Payment
-from tallystick.publish.work import Progress, Work, released_table
+from tallystick.publish.work import Work, released_table
 from tallystick.tables.keyset import PublicTable
+from tallystick.tables.progress import Progress
 from tallystick.tables.sql import answer as answers
 from tallystick.tables.sql.statement import planned
 
@@ -58,9 +59,10 @@ class StatementWork(Work):
 
     def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
         """Return what EXPLAIN says."""
-        explained = self.explained()
-        own = {"hash": self.statement.plan.hash, "error": self.statement.plan.error(), "notes": self.statement.notes}
-        return {**Work.facts(self, sizes), **own, "again": explained.before, "explained": str(explained)}
+        explained, plan = self.explained(), self.statement.plan
+        own = {"hash": plan.hash, "error": plan.error(), "notes": self.statement.notes, "again": explained.before}
+        shown = {"explained": str(explained), "details": tuple(explained.details())}
+        return {**Work.facts(self, sizes), **own, **shown}
 
     def rehearse(self) -> Receipt | None:
         """Check everything up to the charge, and what is done with the answer; no row is read."""
@@ -77,8 +79,10 @@ class StatementWork(Work):
             made = answers.answered(
                 self.statement, self.account, why=self.why or None, key=self._named, progress=progress
             )
-        facts = {"plan_hash": made.release.plan.hash, "removed": [each.to_data() for each in made.removed()]}
-        found = {"table": released_table(made), "notes": made.notes, "facts": facts}
+        removed = [each.to_data() for each in made.removed()]
+        facts = {"plan_hash": made.release.plan.hash, "removed": removed, "effect": made.effect}
+        shown = {"notes": made.notes, "details": tuple(made.details())}
+        found = {"table": released_table(made), "facts": facts, **shown}
         return Answer(self.outcome(made.release.receipt, fresh=made.fresh, **found), made, lambda: card(made))
 
     def forms(self) -> Forms:

@@ -26,7 +26,7 @@ from tallystick.tables.identity import Identity, table_suffix
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import MILLISECONDS, UNSUPPORTED, Schema, family
 from tallystick.tables.scratch import Scratch, private_root
-from tallystick.tables.sources import pattern_of, room_for_engine, whole_name
+from tallystick.tables.sources import pattern_of, whole_name
 
 if TYPE_CHECKING:
     from tallystick.tables.files import OpenFile
@@ -89,7 +89,6 @@ class DuckEngine:
         self.columns: dict[str, list[tuple[str, str]]] = {}
         self.parquet: dict[str, list[tuple[str, str]]] = {}
         self.small = _bytes(reader) <= _SMALL
-        self.room = room_for_engine()
         self.database, self.folder = _lent()
         self.scratch = Scratch(self.folder)
         try:
@@ -118,8 +117,6 @@ class DuckEngine:
 
     def _open(self) -> None:
         self.connection.execute("SET threads = 1" if self.small else "RESET threads")
-        if self.room is not None:
-            self.connection.execute(f"SET memory_limit = '{self.room} B'")
         for place, catalog in self._attached().items():
             path = self.words.render(exp.Literal.string(str(self.snapshots[place])))
             self.connection.execute(f"ATTACH {path} AS {catalog} (READ_ONLY)")
@@ -354,11 +351,7 @@ class DuckEngine:
         if connection is not None:
             connection.close()
         self.scratch.close()
-        if self.room is None:
-            _given_back(self.database, self.folder, self._attached().values())
-        else:
-            self.database.close()  # the next one may have more room
-            shutil.rmtree(self.folder, ignore_errors=True)
+        _given_back(self.database, self.folder, self._attached().values())
 
 
 _column = name

@@ -153,6 +153,9 @@ _OTHER_FIX: Final = "Remove it from the login trigger or the connection pool tha
 _TRANSACTION_TIMEOUT_SINCE: Final = 170000
 """Version of the first server that has transaction_timeout, as libpq counts."""
 
+_PARAMETER_RIGHTS_SINCE: Final = 150000
+"""Version of the first server that lets a superuser grant the right to set a parameter."""
+
 _SET_FIXED = """
     SELECT pg_catalog.set_config(s.name, wanted.value, true)
     FROM ROWS FROM (pg_catalog.unnest(%s::pg_catalog.text[]), pg_catalog.unnest(%s::pg_catalog.text[]))
@@ -170,6 +173,9 @@ _MAY_MAKE_TEMPORARY = """
     SELECT current_user, pg_catalog.current_database(),
            pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMP')
 """
+_STOP_COUNTING = "SELECT pg_catalog.set_config('track_counts', 'off', true) WHERE "
+_IS_SUPERUSER = "pg_catalog.current_setting('is_superuser') = 'on'"
+_MAY_SET = "pg_catalog.has_parameter_privilege('track_counts', 'SET')"
 _LIMITED = "SELECT name, setting, boot_val FROM pg_catalog.pg_settings WHERE name = ANY(%s) AND setting <> boot_val"
 
 
@@ -205,6 +211,7 @@ def settle(connection: Any) -> None:
     _check_temporary(connection)
     connection.execute(_SET_FIXED, (list(FIXED), list(FIXED.values())))
     connection.execute(_RESTORE, (list(RESTORED), _OPERATOR))
+    _stop_counting(connection)
     _lift_limits(connection)
     _check_changed(connection)
 
@@ -223,6 +230,15 @@ def quoted_name(name: str) -> str:
     """A name as an identifier of SQL."""
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
+
+
+def _stop_counting(connection: Any) -> None:
+    """Keep the rows of a release out of the server's statistics, if this role may.
+
+    Every role of the server may read ``pg_stat_database``, which counts rows of temporary tables exactly.
+    """
+    has_rights = connection.info.server_version >= _PARAMETER_RIGHTS_SINCE
+    connection.execute(_STOP_COUNTING + (_MAY_SET if has_rights else _IS_SUPERUSER))
 
 
 def _lift_limits(connection: Any) -> None:

@@ -47,6 +47,8 @@ _TOTAL_FORMATS: Final = (
 """Formats whose reader fails at no value. Readers of text do: at a record of more than 20,480 fields, for example."""
 _STORES: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
 """Schemes of URIs that lead to one store, and the scheme that stands for them in a mark."""
+_WITH_CONTAINER: Final = ("abfs", "wasb")
+"""Stores of Azure, whose URIs have a container before the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +327,9 @@ def _marks_above(places: list[Place]) -> frozenset[str]:
     for scheme, authority, path in places:
         real = os.path.realpath(path) if _is_local((scheme, authority, path)) else path
         above |= {(scheme, authority, str(parent)) for parent in PurePosixPath(real).parents}
+        host = authority.rpartition("@")[2]
+        if host != authority:  # older registrations have no container in their marks
+            above |= {(scheme, host, str(place)) for place in (real, *PurePosixPath(real).parents)}
     return frozenset().union(*(_marks_at(*place) for place in above))
 
 
@@ -350,11 +355,13 @@ def place_marks(scheme: str, authority: str, path: str) -> frozenset[str]:
 
 
 def _marks_at(scheme: str, authority: str, path: str) -> frozenset[str]:
-    """Marks of one place. A user and a password before the host are not part of a mark."""
+    """Marks of one place. A user and a password before the host are not part of a mark; a container of Azure is."""
     if scheme.lower() != "file":
         store = _STORES.get(scheme.lower(), scheme.lower())
-        host = authority.rpartition("@")[2].lower()
-        return frozenset({f"{LOCATION}{store}://{host}{path}"})
+        owner, _, host = authority.lower().rpartition("@")
+        has_container = store in _WITH_CONTAINER and owner and ":" not in owner
+        container = f"{owner}@" if has_container else ""
+        return frozenset({f"{LOCATION}{store}://{container}{host}{path}"})
     name = f"file {os.path.realpath(path)}"
     try:
         status = os.stat(path)

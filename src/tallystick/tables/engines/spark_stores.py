@@ -34,7 +34,7 @@ KNOWN: Final[Mapping[str, frozenset[str]]] = {
 }
 """Classes and the schemes for which they count. Subclasses and wrappers do not: they may lead elsewhere."""
 
-_ACCESS_POINTS: Final = ("-s3alias", "--ol-s3", ".mrap")
+_ACCESS_POINTS: Final = ("-s3alias", "-ol-s3", ".mrap")
 """Last letters that Amazon keeps for access points, which are second names of buckets."""
 _RESERVED: Final = "/.reserved/"
 """Folder of HDFS with second names of files, such as their numbers."""

@@ -1,35 +1,69 @@
-"""What a column of a published table is, and what was done to its values."""
+"""What a column of a published table is, what was done to its values, and who counts how often."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallystick.tables.aggregates import ColumnMeasure
+from tallystick.digits import typed
+from tallystick.printing import visible
+from tallystick.tables.aggregates import ColumnMeasure, Histogram
 from tallystick.tables.reporting.limits import outside_parts
 from tallystick.tables.reporting.words import contribution
 from tallystick.tables.steps import EachRow
 
 if TYPE_CHECKING:
     from tallystick.tables.aggregates import Measure
-    from tallystick.tables.table import Query
+    from tallystick.tables.table import Plan, Query
+
+
+def person(plan: Plan) -> str:
+    """Return the word for one person: the owner's word, else the name of the column that tells people apart."""
+    unit = plan.query.table.unit
+    if isinstance(unit, EachRow):
+        return "row"
+    account = plan.account or plan.query.table.account
+    return visible(unit if account is None else account.unit)
+
+
+def limits_of(query: Query) -> tuple[int | None, int | None]:
+    """Return the limits on groups and on rows of one person, as far as they matter for the measures."""
+    if isinstance(query.table.unit, EachRow):
+        return None, None
+    rows = query.caps.max_rows if any(measure.by_rows for _, measure in query.measures) else None
+    return (query.caps.max_groups if query.columns else None), rows
 
 
 def capped(query: Query, who: str) -> str:
-    """Return how much of one unit counts in a question, for a reader who has never heard of caps."""
+    """Return how much of one person counts in a question, for a reader who has never heard of limits."""
     if isinstance(query.table.unit, EachRow):
         return "every row counts once"
-    rows = query.caps.max_rows if any(measure.by_rows for _, measure in query.measures) else None
-    return contribution(who, groups=query.caps.max_groups if query.columns else None, rows=rows)
+    groups, rows = limits_of(query)
+    return contribution(who, groups=groups, rows=rows)
 
 
-def described(query: Query, measure: Measure) -> str:
-    """Return what a measure is and what is done to its values; nothing of bounds that no value can be beyond."""
+def bounded(query: Query) -> list[str]:
+    """Return for each column with bounds what happens to values outside them."""
+    said: dict[str, None] = {}
+    for _, measure in query.measures:
+        if not outside_parts(query, [measure]):
+            continue
+        if isinstance(measure, ColumnMeasure):
+            low, high = (typed(end) for end in measure.limits)
+            said[f"{visible(measure.column)} below {low} counts as {low}, above {high} as {high}"] = None
+        elif isinstance(measure, Histogram):
+            low, high = typed(measure.edges[0]), typed(measure.edges[-1])
+            said[f"{visible(measure.column)} below {low} or above {high} is left out"] = None
+    return list(said)
+
+
+def described(query: Query, measure: Measure, who: str) -> str:
+    """Return what a measure is and what is done to its values; bounds only if a value can be outside them."""
     if isinstance(measure, ColumnMeasure) and not outside_parts(query, [measure]):
         return measure.named
-    return measure.said
+    return measure.said(who)
 
 
 def measured(query: Query, who: str) -> dict[str, str]:
     """Return by name of measure what it is, what is done to its values, and which rows count."""
     caps = capped(query, who)
-    return {name: f"{described(query, measure)}; {caps}" for name, measure in query.measures}
+    return {name: f"{described(query, measure, who)}; {caps}" for name, measure in query.measures}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tallystick.accounting import check
+from tallystick.digits import plural
 from tallystick.inference.linear import half_width
 from tallystick.tables.estimates import Estimate, Noisy, ratio
 from tallystick.tables.expressions import constants_of
@@ -78,19 +79,22 @@ class Reading:
 
     numbers: Mapping[Part, Noisy]
     confidence: float
+    who: str = "unit"
+    """The word for one person."""
 
-    def line(self, part: OfTable, place: int, of: str, did: str, *, is_beside: bool = False) -> Line:
+    def line(self, part: OfTable, place: int, of: str, did: str, *, label: str = "", is_beside: bool = False) -> Line:
         """Return the line of one number of a part, with its share of the report's total if that was asked.
 
-        ``of`` says what the total is of, and ``did`` what is true of the share. A number that ``is_beside`` the total
-        is no part of it: the share is of both together.
+        ``of`` says what the total is of, ``did`` what is true of the share, and ``label`` names it in a table. A
+        number that ``is_beside`` the total is not a part of it: the share is of both together.
         """
         noisy = self.numbers[part]
         number = replace(noisy, values=noisy.values[:, place : place + 1])
         half = noisy.half_width(1.0 - self.confidence)
         value = float(number.column[0])
         # a number below zero is read as 0, as ``ratio`` reads it: nearer to every number that it can be
-        line = Line(part.told[place], *_whole(value, value - half, max(value, 0.0) + half))
+        what = part.told[place]
+        line = Line(what, *_whole(value, value - half, max(value, 0.0) + half), label=label or what)
         whole = self.numbers.get(REPORTS[type(part)].total)
         if whole is None:
             return line
@@ -104,7 +108,7 @@ class Reading:
         return replace(
             line,
             did=did,
-            of=of,
+            of=plural(self.who) if of == words.UNITS else of,
             may_be_more=is_beside,
             total=middle,
             total_lower=least,
@@ -117,19 +121,24 @@ class Reading:
 
 def units_over(part: UnitsOver, reading: Reading) -> Iterator[Line]:
     """Report the units with more groups, or more rows in some group, than count."""
-    yield reading.line(part, 0, words.UNITS, words.had_more(part.cap, are_groups=part.groups))
+    did = words.had_more(part.cap, are_groups=part.groups)
+    label = words.over_label(part.cap, reading.who, are_groups=part.groups)
+    yield reading.line(part, 0, words.UNITS, did, label=label)
 
 
 def rows_over(part: RowsOver, reading: Reading) -> Iterator[Line]:
     """Report the rows over the caps. They are beside the rows that count, and may be more."""
-    yield reading.line(part, 0, words.ROWS, words.were_over_caps(part.seen_to), is_beside=True)
+    did, label = words.were_over_limits(part.seen_to, reading.who), words.rows_label(part.seen_to, reading.who)
+    yield reading.line(part, 0, words.ROWS, did, label=label, is_beside=True)
 
 
 def values_outside(part: Outside, reading: Reading) -> Iterator[Line]:
     """Report the values below, and those above the bounds of a column."""
     below, above = words.had_value_below(part.column, part.lower), words.had_value_above(part.column, part.upper)
-    yield reading.line(part, 0, words.COUNTED, below)
-    yield reading.line(part, 1, words.COUNTED, above)
+    lower = words.outside_label(part.column, part.lower, is_above=False)
+    upper = words.outside_label(part.column, part.upper, is_above=True)
+    yield reading.line(part, 0, words.COUNTED, below, label=lower)
+    yield reading.line(part, 1, words.COUNTED, above, label=upper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +159,11 @@ REPORTS: Final[Mapping[type[OfTable], LimitReport]] = {
 """The report of each part, in the order in which they are told. Totals have none: they are told with the parts."""
 
 
-def limit_lines(parts: Sequence[OfTable], numbers: Mapping[Part, Noisy], confidence: float) -> tuple[Line, ...]:
-    """Return the lines of all parts, in their order."""
-    reading = Reading(numbers, check.inside("confidence", confidence))
+def limit_lines(
+    parts: Sequence[OfTable], numbers: Mapping[Part, Noisy], confidence: float, who: str = "unit"
+) -> tuple[Line, ...]:
+    """Return the lines of all parts, in their order; ``who`` is the word for one person."""
+    reading = Reading(numbers, check.inside("confidence", confidence), who)
     reported = (part for part in parts if type(part) in REPORTS)
     return tuple(line for part in reported for line in REPORTS[type(part)].lines(part, reading))
 

@@ -36,6 +36,8 @@ class Line:
     share: float | None = None
     share_lower: float | None = None
     share_upper: float | None = None
+    label: str = ""
+    """Name of what is counted, for a table of details."""
     may_be_more: bool = False
     """True if units may have lost more than is counted: then the true share may be above ``share_upper``."""
 
@@ -51,7 +53,9 @@ class Line:
 
     def to_data(self) -> dict[str, Any]:
         """Return plain JSON data: the numbers as drawn, ``too_noisy``, and the sentence."""
-        return {**asdict(self), "too_noisy": self.too_noisy, "said": str(self)}
+        data = asdict(self)
+        del data["label"]
+        return {**data, "too_noisy": self.too_noisy, "said": str(self)}
 
     def to_cells(self) -> list[Any]:
         """Return the line as a row with the columns ``CELLS``."""

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tallystick import __version__
+from tallystick.digits import nearest, people, plural, typed, up
 from tallystick.ledger.filters import USUAL_DELTA, WHAT_RHO_IS
-from tallystick.printing import given, plain_up, up
+from tallystick.printing import visible
+from tallystick.tables.aggregates import Mean
 from tallystick.tables.keyset import PrivateKeys, PublicTable
+from tallystick.tables.layout import Column
+from tallystick.tables.layout import lines as table_lines
 from tallystick.tables.local import told_of_joins
-from tallystick.tables.parts import ColumnPart
-from tallystick.tables.reporting.columns import capped, described
+from tallystick.tables.parts import UNITS, ColumnPart
+from tallystick.tables.reporting.columns import bounded, capped, described, person
 from tallystick.tables.reporting.limits import outside_parts
 from tallystick.tables.reporting.table import place
 from tallystick.tables.reporting.words import interval_meaning
 from tallystick.tables.steps import EachRow
 
 if TYPE_CHECKING:
-    from tallystick.tables.table import Plan, Table
+    from tallystick.tables.aggregates import Measure
+    from tallystick.tables.table import Plan, Query, Table
 
+USUAL_SIZE = 1_000
+"""Rows in a group for which an error is shown if no size is named."""
 GROUP_SIZES = (10, 100, 1_000, 10_000)
 """Rows in a group for which errors are shown where they depend on that and nobody says how many there are."""
 
@@ -78,7 +85,7 @@ def facts(plan: Plan) -> dict[str, Any]:
         "split": "equal predicted relative error, from public information only, unless weights are given",
         "randomness": "operating-system entropy expanded by AES-256-CTR; exact discrete noise",
         "warnings": warnings(plan),
-        "intervals": interval_meaning(plan.threshold),
+        "intervals": interval_meaning(plan.threshold, person(plan)),
         "removed": _removed(plan),
         "clamping": _clamping(plan),
     }
@@ -90,23 +97,125 @@ def warnings(plan: Plan) -> list[str]:
     numbers = {part.column for part in plan.query.parts if isinstance(part, ColumnPart)} & set(table.base.names)
     if table.source.member(table.name)[0].kind != "csv" or not numbers:
         return []
-    return [
-        (
-            f"numbers of {', '.join(sorted(numbers))} are read from the texts of a CSV file: a cell that is no number "
-            "counts as missing, and a column of words gives totals of 0"
-        )
-    ]
+    are = "is" if len(numbers) == 1 else "are"
+    names = ", ".join(sorted(numbers))
+    return [f"{names} {are} text in the CSV file; cells that are not numbers count as missing"]
 
 
 def error_words(plan: Plan, sizes: Iterable[float] = GROUP_SIZES) -> dict[str, str]:
     """The error of each measure in words: one number, or one for each size of a group that is assumed."""
+    return {name: "; ".join(texts) for name, texts in _errors(plan, sizes).items()}
+
+
+def _errors(plan: Plan, sizes: Iterable[float]) -> dict[str, list[str]]:
+    """Return the errors of each measure, each with the groups in which it holds; the smallest error first."""
     by_size = plan.error_by_size(sizes)
-    words = {name: f"+-{plain_up(half)}" for name, half in plan.error().items()}
-    for name, halves in by_size.items():
-        words[name] = "in a group of " + ", of ".join(
-            f"{size:,g} rows +-{plain_up(half)}" for size, half in halves.items()
-        )
-    return words
+    errors = {}
+    for name, measure in plan.query.measures:
+        if name in by_size:
+            known = sorted(by_size[name].items(), reverse=True)
+            errors[name] = [_error_of_size(plan, measure, size, half) for size, half in known]
+        else:
+            errors[name] = [f"±{up(plan.error()[name])}{_where(plan, measure)}"]
+    return errors
+
+
+def _error_of_size(plan: Plan, measure: Measure, size: float, half: float) -> str:
+    where = f"in a group of {nearest(size, 12)} rows" if plan.query.columns else f"with {nearest(size, 12)} rows"
+    if isinstance(measure, Mean) and half >= measure.limits[1] - measure.limits[0]:
+        return f"no information {where}"
+    return f"±{up(half)} {where}"
+
+
+def _where(plan: Plan, measure: Measure) -> str:
+    """Return the groups in which the error of a measure holds."""
+    if not plan.query.columns:
+        return ""
+    if plan.threshold is None:
+        return " in every group"
+    is_chosen = UNITS in measure.parts()
+    return f" well above the threshold {plan.threshold:,}" if is_chosen else " in every group that is shown"
+
+
+TIMES = "(95 times in 100, privacy noise only)"
+MANY = 2
+"""Measures whose error depends on the size of a group, up to which all sizes are shown."""
+
+
+def title(query: Query, name: str) -> str:
+    """Return what is asked: the dataset by its name, its groups and how many there are."""
+    by = f" by {' and '.join(map(visible, query.columns))}" if query.columns else ""
+    if isinstance(query.keys, PublicTable):
+        return f"{visible(name)}{by}, {people(len(query.keys.rows), 'group')}"
+    return f"{visible(name)}{by}, groups found in the data" if query.columns else f"{visible(name)}, one total"
+
+
+def summary(plan: Plan, sizes: Sequence[float] = ()) -> list[str]:
+    """Return error, limits and bounds of a plan, as lines with a label each.
+
+    ``sizes`` are rows in a group, for errors that depend on it.
+    """
+    rows = {
+        "Error": _error_lines(plan, sizes),
+        "Groups": _group_lines(plan),
+        "Limits": [capped(plan.query, person(plan))],
+        "Bounds": bounded(plan.query),
+        "Note": [*_row_level(plan), *warnings(plan)],
+    }
+    return [line for label, texts in rows.items() for line in labelled(label, texts)]
+
+
+def labelled(label: str, texts: Sequence[str]) -> list[str]:
+    """Return lines behind one label.
+
+    >>> labelled("Error", ["n ±20", "m ±3"])
+    ['Error    n ±20', '         m ±3']
+    """
+    return [f"{label if place == 0 else '':<9}{text}" for place, text in enumerate(texts)]
+
+
+def _error_lines(plan: Plan, sizes: Sequence[float]) -> list[str]:
+    sized = [name for name, measure in plan.query.measures if measure.error_needs_size]
+    usual = GROUP_SIZES if len(sized) <= MANY else (USUAL_SIZE,)
+    errors = _errors(plan, sizes or usual)
+    width = max(map(len, errors))
+    lines = []
+    for name, texts in errors.items():
+        lines += [f"{visible(name) if place == 0 else '':<{width}}  {text}" for place, text in enumerate(texts)]
+    return [f"{lines[0]} {TIMES}"] if len(lines) == 1 else [*lines, TIMES]
+
+
+def _group_lines(plan: Plan) -> list[str]:
+    if plan.threshold is None:
+        return []
+    who = plural(person(plan))
+    return [f"found in the data; shown if the noisy number of {who} reaches {plan.threshold:,}"]
+
+
+def _row_level(plan: Plan) -> list[str]:
+    is_row = isinstance(plan.query.table.unit, EachRow)
+    return ["single rows are protected, not the people they are about"] if is_row else []
+
+
+def one_line(query: Query) -> str:
+    """Return what is asked, in one line."""
+    return f"{title(query, query.table.name)}: {', '.join(visible(name) for name, _ in query.measures)}"
+
+
+def screen(plan: Plan) -> list[str]:
+    """Return what a plan asks, its cost, error, limits and bounds, as lines."""
+    head = f"Plan: {title(plan.query, plan.query.table.name)}"
+    return [head, "", *labelled("Cost", [cost_words(plan)]), *summary(plan)]
+
+
+def cost_words(plan: Plan) -> str:
+    """Return the cost of a plan without an account: its budget, and for rho the epsilon it guarantees."""
+    named = [word for word in ("rho", "epsilon", "delta") if plan.budget.get(word)]
+    budget = ", ".join(f"{word} {typed(plan.budget[word])}" for word in named)
+    if "rho" not in plan.budget:
+        return budget
+    at = _quoted_delta(plan)
+    return f"{budget} (epsilon {up(plan.privacy.epsilon(delta=at))} at delta {typed(at)})"
 
 
 def _removed(plan: Plan) -> list[dict[str, Any]]:
@@ -116,15 +225,15 @@ def _removed(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _clamping(plan: Plan) -> str:
-    """What bounds can do to means and totals, and what is told about it; empty where no value can be beyond them."""
+    """What bounds can do to means and totals, and what is known about it; empty if no value can be outside them."""
     moved = outside_parts(plan.query, [one for _, one in plan.query.measures if one.moved_by_clamping])
     if not moved:
         return ""
     told = any(part in plan.query.removed for part in moved)
-    known = "how many values lay beyond each bound, not how far" if told else "nothing"
+    known = "This card says how many values were outside the bounds." if told else "It was not measured."
     return (
-        "Clamping can move a mean, a total or a variance by any amount: how far beyond a bound a value lay is nowhere "
-        f"in these numbers, nor in their intervals. Told of it on this card: {known}."
+        "Bounds can change a mean, a total or a variance by any amount. The numbers and their intervals do not say "
+        f"how far outside the bounds values were. {known}"
     )
 
 
@@ -137,7 +246,12 @@ def _keys(plan: Plan) -> dict[str, Any]:
 
 def _measure(plan: Plan, name: str) -> dict[str, Any]:
     measure = dict(plan.query.measures)[name]
-    facts = {"name": name, **measure.to_data(), "said": described(plan.query, measure), "error": plan.error()[name]}
+    facts = {
+        "name": name,
+        **measure.to_data(),
+        "said": described(plan.query, measure, person(plan)),
+        "error": plan.error()[name],
+    }
     if measure.error_needs_size:
         facts["error_by_size"] = [list(pair) for pair in plan.error_by_size()[name].items()]
     facts.pop("whole", None)
@@ -172,35 +286,35 @@ def _quoted_delta(plan: Plan) -> float:
 
 
 def explained(plan: Plan) -> str:
-    """The facts as lines of text."""
-    said = facts(plan)
-    unit, keys = said["unit"], said["keys"]
+    """Return cost, error, limits and bounds of a plan, and how it is made."""
     source = plan.query.table.source
-    which = place(source) if source.one_table else f"table {said['table']!r}"
-    lines = [f"plan {plan.hash[:16]} of {which}, {said['privacy']} ({said['adjacency']})"]
-    lines.append(f"  caps     {capped(plan.query, unit)}")
-    if "rho" in plan.budget:
-        at = _quoted_delta(plan)
-        known = f"epsilon {up(plan.privacy.epsilon(delta=at), 3)} at delta {given(at)}"
-        lines.append(f"  price    rho {given(plan.budget['rho'])}, that is {known}; {WHAT_RHO_IS}")
-    if said["row_level"]:
-        lines.append("  WARNING  single rows are protected, not the people they are about")
-    lines += [f"  WARNING  {warning}" for warning in said["warnings"]]
-    if keys["kind"] == "private":
-        lines.append(
-            f"  groups   from the data, shown when the noisy number of units is at least {keys['threshold']} "
-            f"(delta {given(keys['delta'])})"
-        )
-    else:
-        lines.append(f"  groups   {keys['count']} {keys['kind']}; every one appears")
-    for part in said["parts"]:
-        lines.append(
-            f"  part     {part['part']}: {part['norm']} sensitivity {plain_up(part['sensitivity'])}, {part['noise']} "
-            f"{part['scale']:,.6g}, {100 * part['share']:.1f}% of the budget"
-        )
-    told = error_words(plan)
-    lines += [f"  measure  {m['name']}: {m['said']}; {told[m['name']]} at 95%" for m in said["measures"]]
-    lines += [f"  told     {each['what']}, +-{plain_up(each['error'])} at 95%" for each in said["removed"]]
-    lines.append(f"  interval {said['intervals']}")
-    lines.append("  rules    for missing values, bounds and malformed lines: on the card")
-    return "\n".join(lines)
+    which = place(source) if source.one_table else f"table {plan.query.table.name!r}"
+    head = [f"Plan: {title(plan.query, which)}", "", *labelled("Cost", [cost_words(plan)])]
+    return "\n".join([*head, *summary(plan), "", *details(plan)])
+
+
+def details(plan: Plan) -> list[str]:
+    """Return the noise of a plan as a table, and its hash: how it is made."""
+    said, who = facts(plan), person(plan)
+    neighbours = {"add_remove": f"one {who} added or removed", "replace": f"the data of one {who} replaced"}
+    lines = ["Noise", *_noise_lines(said["parts"], who), ""]
+    also = [f"{each['what']} ±{up(each['error'])}" for each in said["removed"]]
+    lines += [f"Measured for the effect of limits and bounds: {'; '.join(also)}."] if also else []
+    if said["keys"]["kind"] == "private":
+        lines.append(f"The list of groups uses delta {typed(said['keys']['delta'])}.")
+    lines += [f"Guarantee: {said['privacy']}, for {neighbours[said['adjacency']]}."]
+    lines += [f"Rho: {WHAT_RHO_IS}."] if "rho" in plan.budget else []
+    return [*lines, f"Intervals: {said['intervals']}.", f"Plan {plan.hash[:16]}."]
+
+
+def _noise_lines(parts: Sequence[Mapping[str, Any]], who: str) -> list[str]:
+    """Return the noise of each measured quantity as lines of a table."""
+    changes = [f"{up(part['sensitivity'])} ({part['norm']})" for part in parts]
+    noises = [f"{part['noise'].removeprefix('discrete ')} {nearest(part['scale'])}" for part in parts]
+    columns = [
+        Column("measured quantity", tuple(visible(part["part"]) for part in parts), is_text=True),
+        Column(f"most one {who} can change it", tuple(changes)),
+        Column("noise scale", tuple(noises)),
+        Column("share of cost", tuple(f"{nearest(100 * part['share'])} %" for part in parts)),
+    ]
+    return table_lines(columns)

@@ -13,6 +13,7 @@ import numpy as np
 from sqlglot import exp
 
 from tallystick.accounting import check
+from tallystick.digits import plural
 from tallystick.inference.released import Answer
 from tallystick.tables.aggregates import Bounds, Count, Measure, Numbers
 from tallystick.tables.answers import Cell
@@ -74,9 +75,8 @@ class UnitsOverCap(Count):
     kind: ClassVar[str] = "units_over_cap"
     by_rows: ClassVar[bool] = False
 
-    @property
-    def said(self) -> str:
-        return "number of units with more rows in the group than count in full"
+    def said(self, who: str) -> str:
+        return f"number of {plural(who)} with more rows in the group than the limit"
 
     def parts(self) -> tuple[Part, ...]:
         return (CellsOver(),)
@@ -90,9 +90,8 @@ class RowsOverCap(Count):
     by_rows: ClassVar[bool] = False
     most: int
 
-    @property
-    def said(self) -> str:
-        return f"number of rows beyond those that count in full, of each unit up to {self.most:,}"
+    def said(self, who: str) -> str:
+        return f"number of rows over the limit, at most {self.most:,} counted per {who}"
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
         return replace(self, most=check.count("most", self.most, least=1, most=MOST_SEEN))

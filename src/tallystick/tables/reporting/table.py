@@ -6,8 +6,9 @@ from collections import Counter
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from tallystick.digits import typed
 from tallystick.drawing import table as drawn
-from tallystick.printing import html_text, plain, visible
+from tallystick.printing import html_text, visible
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.steps import EachRow
 
@@ -53,6 +54,6 @@ def groups(grouped: Grouped) -> str:
 
 def page(table: Table, said: str | None = None) -> str:
     """Return the line of a table and its columns with their types and bounds, as HTML."""
-    bounds = {name: f"{plain(low)} to {plain(high)}" for name, low, high in table.declared}
+    bounds = {name: f"{typed(low)} to {typed(high)}" for name, low, high in table.declared}
     rows = [[visible(name), kind, bounds.get(name, "")] for name, kind in table.schema.columns]
     return f"<p>{html_text(said or line(table))}</p>{drawn(['column', 'type', 'bounds'], rows)}"

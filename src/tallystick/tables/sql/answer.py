@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import (
     BudgetExceeded,
@@ -21,18 +21,20 @@ from tallystick.errors import (
     Remedy,
 )
 from tallystick.ledger.chain import digest
+from tallystick.ledger.filters import epsilon_alone
 from tallystick.printing import html_text, json_text, visible
-from tallystick.tables.aggregates import Mean
+from tallystick.tables.aggregates import public_bounds
 from tallystick.tables.denial import with_plans
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.keyset import PublicTable, public_table
 from tallystick.tables.output import Columns, csv_text
 from tallystick.tables.release import CONFIDENCE, Release
+from tallystick.tables.reporting import words
 from tallystick.tables.reporting.limits import limit_lines
 from tallystick.tables.reporting.line import CELLS, Line
-from tallystick.tables.reporting.plan import error_words
+from tallystick.tables.reporting.plan import cost_words, details, labelled, summary
 from tallystick.tables.reporting.report import Report
-from tallystick.tables.reporting.words import noisy_means
+from tallystick.tables.reporting.words import too_noisy_to_use
 from tallystick.tables.run import Forms, answered_before, asked_before, release
 from tallystick.tables.sources import JOINED, Names, identity, public_file
 from tallystick.tables.sql.catalogue import Catalogue, Known
@@ -43,7 +45,13 @@ from tallystick.wording import in_sql
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
+    from tallystick.ledger.filters import Amount
+    from tallystick.tables.estimates import Noisy
+    from tallystick.tables.parts import Part
     from tallystick.tables.plan import Plan
+
+AUTOMATIC: Final = "sql-"
+"""Beginning of the automatic keys of statements."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,8 @@ class Answered(Columns):
     release: Release
     paid: str
     left: str
+    epsilon: str = ""
+    """The answer alone as epsilon; empty if the price is an epsilon."""
     form: OneForm | None = None
     """Where an automatic key was used: the form of the question that was released, whose names ``release`` has."""
 
@@ -90,29 +100,36 @@ class Answered(Columns):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know about these numbers."""
-        report = self._report
-        told = (report.holds(), report.left_out(self.removed()), self._noisy)
-        return (*self.statement.notes, *filter(None, told))
+        return (*self.statement.notes, *self._report.notes(self.removed(), self._noisy))
+
+    @property
+    def effect(self) -> str:
+        """The effect of limits and bounds in one sentence; empty if it is small for certain."""
+        return self._report.effect(self.removed())
+
+    def details(self) -> list[str]:
+        """Return what limits and bounds changed and what each column is, as lines for a terminal."""
+        return self._report.details(self.removed())
 
     @property
     def _noisy(self) -> str:
-        """Which means are too noisy to use, of those that are shown as they are."""
+        """Which means and quantiles are too noisy to use, of those that are shown as they are."""
         fields = self.statement.released.query.fields
         shown = {name: fields.get(column) for name, column in self.statement.released.plain.items()}
-        means = {name: each.limits for name, each in shown.items() if isinstance(each, Mean)}
-        kept = {name: ends for name, ends in means.items() if f"{name}_lower" in self.data}
-        return noisy_means(self.data, kept, self.groups)
+        kept = {name: ends for name, ends in public_bounds(shown).items() if f"{name}_lower" in self.data}
+        return too_noisy_to_use(self.data, kept, self.groups)
 
     def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Line, ...]:
         """What the caps and bounds left out, as ``Release.removed`` says it, under the statement's own names."""
         numbers, parts = self.release.numbers, self.statement.plan.query.removed
         if self.form is None or any(self.form.part(part) not in numbers for part in parts):
             return self.release.removed(confidence=confidence)
-        return limit_lines(parts, {part: numbers[self.form.part(part)] for part in parts}, confidence)
+        found: dict[Part, Noisy] = {part: numbers[self.form.part(part)] for part in parts}
+        return limit_lines(parts, found, confidence, self._report.who)
 
     def about_csv(self) -> str:
         """What the columns and intervals are about and what the caps left out, as CSV text."""
-        return csv_text(CELLS, self._report.about(self.removed()))
+        return csv_text(CELLS, self._report.about(self.removed(), self._noisy))
 
     @property
     def called(self) -> dict[str, str]:
@@ -131,8 +148,8 @@ class Answered(Columns):
         receipt = self.release.receipt
         assert receipt is not None
         if self.fresh:
-            return f"charged {self.paid} (charge {receipt.charge}); left {self.left}"
-        return f"asked before: charge {receipt.charge} answered it and nothing was charged now; left {self.left}"
+            return f"Charged {words.charged(self.paid, self.epsilon, receipt.charge, self.left)}"
+        return words.asked_before(receipt.charge)
 
     def to_data(self) -> dict[str, Any]:
         """Rows, notes, what the caps left out, plan hash and receipt as JSON data."""
@@ -155,14 +172,14 @@ class Answered(Columns):
         return len(self.rows)
 
     def __str__(self) -> str:
-        return "\n".join([*self.lines(), *map(visible, self.notes), self.cost])
+        return "\n".join([*self.lines(), "", *map(visible, self.notes), self.cost])
 
     def __repr__(self) -> str:
-        return str(self)  # what a terminal shows: somebody asked for a table
+        return str(self)  # a terminal shows the table that was asked for
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<br>{html_text(note)}" for note in (*self.notes, self.cost))
-        return f"{self.html()}<small>{len(self)} rows{said}</small>"
+        notes = "".join(f"<p><small>{html_text(note)}</small></p>" for note in (*self.notes, self.cost))
+        return f"{self.html()}{notes}"
 
 
 def called(statement: Statement, form: OneForm | None) -> dict[str, str]:
@@ -193,6 +210,8 @@ class Explained:
     left: str
     recorded: str = ""
     """The hash of the plan in the record, where an automatic key makes one record of every form of the question."""
+    cost: str = ""
+    """The price beside what is left, and as epsilon, for people."""
     before: int | None = None
     """The charge that has answered it, so that asking costs nothing; None where there is none."""
     paid_before: ChargedAgain | None = None
@@ -204,20 +223,27 @@ class Explained:
         return self.statement.plan
 
     def __str__(self) -> str:
-        plan, released = self.statement.plan, self.statement.released
-        lines = [f"price    {self.paid}" + (f"   (left {self.left})" if self.left else "")]
-        if self.before is not None:
-            lines += [f"before   charge {self.before} has answered it: nothing would be charged"]
-        if self.paid_before is not None:
-            lines += [f"before   {self.paid_before.text(in_sql)}"]
-        lines += [f"error    {name} {words} in 95 of 100 cases" for name, words in error_words(plan).items()]
-        lines += [f"note     {note}" for note in self.statement.notes]
-        if self.recorded:
-            lines += [f"record   plan {self.recorded[:16]}, also of statements that ask the same in other words"]
-        lines += ["no data was opened and nothing was charged", "", *plan.explain().splitlines()]
-        if not released.unchanged:
-            lines += ["  after    the noise, on the released table: " + released.after.sql(dialect="duckdb")]
+        plan = self.statement.plan
+        lines = [*labelled("Cost", [self.cost or self.paid]), *summary(plan)]
+        lines += [line for note in self.statement.notes for line in labelled("Note", [note])]
+        lines.append(f"{self._record()} No data was read and nothing was charged.")
         return "\n".join(visible(line) for line in lines)
+
+    def _record(self) -> str:
+        """Whether the record has the answer."""
+        if self.before is not None:
+            return f"Asked before: charge {self.before} has the answer, and it costs nothing."
+        return "Not asked before." if self.paid_before is None else f"{self.paid_before.text(in_sql)}."
+
+    def details(self) -> list[str]:
+        """Return how the answer would be made, as lines for a terminal."""
+        released = self.statement.released
+        lines = details(self.statement.plan)
+        if self.recorded:
+            lines.append(f"Plan in the record: {self.recorded[:16]}, shared by statements that ask the same.")
+        if not released.unchanged:
+            lines.append(f"After the noise, on the released table: {released.after.sql(dialect='duckdb')}")
+        return [visible(line) for line in lines]
 
     def __repr__(self) -> str:
         return str(self)
@@ -231,8 +257,10 @@ def explained(statement: Statement, account: Account | None, *, key: str | None 
     plan, form = statement.plan, form_of(statement)
     recorded = "" if form is None else form.plan.hash
     if account is None:
-        return Explained(statement, str(plan.privacy), "", recorded)
+        return Explained(statement, str(plan.privacy), "", recorded, cost_words(plan))
     price = plan.price(account)
+    epsilon = _epsilon(plan, account, price)
+    cost = price.of_left(account.remaining) + (f" ({epsilon})" if epsilon else "")
     named = statement.options.given.get("key", key)
     asked, name = (statement.plan, named) if form is None or named else (form.plan, key_of(statement, form))
     dataset = statement.released.known.dataset
@@ -240,11 +268,16 @@ def explained(statement: Statement, account: Account | None, *, key: str | None 
     earlier = None if name is None else answered_before(asked, account, key=name, dataset=dataset, names=names)
     left = account.remaining.text(upward=False)
     if earlier is not None:
-        return Explained(statement, str(price), left, recorded, earlier.charge)
+        return Explained(statement, str(price), left, recorded, cost, earlier.charge)
     require_stated(plan, account)
     forms = other_forms(statement, asked_as(statement, key))
     before = asked_before(asked, account, dataset=dataset, names=names, forms=forms)
-    return Explained(statement, str(price), left, recorded, paid_before=before)
+    return Explained(statement, str(price), left, recorded, cost, paid_before=before)
+
+
+def _epsilon(plan: Plan, account: Account, price: Amount) -> str:
+    """Return the cost of a plan alone as epsilon; empty if the price is an epsilon."""
+    return epsilon_alone(plan.privacy, price, account.quoted_delta(float(price.delta)))
 
 
 def answered(
@@ -282,8 +315,9 @@ def answered(
         payer = asked.plan.account or account
         raise denied_statement(statement, problem, payer, statement.released.known.dataset) from None
     assert made.receipt is not None
-    paid, left = str(account.paid(made.receipt)), account.remaining.text(upward=False)
-    return Answered(statement, made, paid, left, asked.form)
+    price, left = account.paid(made.receipt), account.remaining
+    epsilon = _epsilon(statement.plan, account, price)
+    return Answered(statement, made, str(price), left.of_limit(account.limit), epsilon, asked.form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,12 +331,16 @@ class AskedAs:
 
 
 def asked_as(statement: Statement, key: str | None) -> AskedAs:
-    """Return the statement under the key that it or its caller names, or in one form under an automatic key."""
+    """Return the statement under the key that it or its caller names, or in one form under an automatic key.
+
+    The automatic key of the statement may be named too: it returns the stored answer.
+    """
     named = statement.options.given.get("key", key)
-    form = form_of(statement) if named is None else None
-    if form is None:
+    form = form_of(statement) if named is None or str(named).startswith(AUTOMATIC) else None
+    own = None if form is None else key_of(statement, form)
+    if form is None or named not in (None, own):
         return AskedAs(statement.plan, named, None, names_of(statement, None))
-    return AskedAs(form.plan, key_of(statement, form), form, names_of(statement, form))
+    return AskedAs(form.plan, own, form, names_of(statement, form))
 
 
 def other_forms(statement: Statement, asked: AskedAs) -> Forms:
@@ -394,4 +432,4 @@ def key_of(statement: Statement, form: OneForm) -> str:
     uses = {
         (each.dataset or identity(each.table.source, each.table.name), each.version) for each in statement.released.uses
     }
-    return f"sql-{digest(f'{form.plan.hash} {sorted(uses, key=str)}')[:32]}"
+    return f"{AUTOMATIC}{digest(f'{form.plan.hash} {sorted(uses, key=str)}')[:32]}"

@@ -161,14 +161,21 @@ class Aggregation:
             made = made.cast("integer") if _whole(made, self.relation.schema) else made
             kind = self.relation.reader.type_of(made, node)
         if kind not in GROUPABLE:
-            raise self.text.refused(
-                f"GROUP BY a number ({node.sql()})",
-                node,
-                "FLOOR(...), CASE or WIDTH_BUCKET: single numbers tell people apart",
-            )
+            with about_dataset(self.relation.known.dataset):
+                raise self._no_groups(made, node)
         self.relation, column = self.relation.derived(made, wish)
         shown = rebuilt(exp.column(column, quoted=True))
         self.keys.append(Key(data, column, shown))
+
+    def _no_groups(self, made: Expression, node: exp.Expr) -> Refused:
+        """The error for groups of numbers that need not be whole."""
+        remedies = self.relation.table.as_groups(made.name) if isinstance(made, Column) else []
+        return self.text.refused(
+            f"GROUP BY a number ({node.sql()})",
+            node,
+            "FLOOR(...), CASE or WIDTH_BUCKET: single numbers tell people apart",
+            remedies=remedies,
+        )
 
     # ---- the select list, HAVING and ORDER BY, read from the top
 

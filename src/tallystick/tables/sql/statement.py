@@ -12,7 +12,6 @@ from tallystick.digits import typed, up
 from tallystick.errors import EpsilonWithoutDelta, InvalidInput, NotAnswered, Refused, Remedy
 from tallystick.ledger.epsilon_alone import counts_epsilon
 from tallystick.ledger.filters import USUAL_DELTA, as_written
-from tallystick.printing import given
 from tallystick.rounding import fraction_down
 from tallystick.tables.budget import AMOUNTS
 from tallystick.tables.denial import example_prices, is_payable
@@ -261,7 +260,9 @@ def _overridden(options: Options, budget: Mapping[str, Any]) -> tuple[str, ...]:
     lost += [name for name in beside if names_price and name not in own and name != "delta"]
     if not lost:
         return ()
-    said, left = (", ".join(f"{name}={each[name]:g}" for name in names) for each, names in ((own, own), (beside, lost)))
+    said, left = (
+        ", ".join(f"{name}={typed(each[name])}" for name in names) for each, names in ((own, own), (beside, lost))
+    )
     return (f"the price is that of the statement, OPTIONS({said}), and not {left} beside it",)
 
 
@@ -331,11 +332,11 @@ def _delta_notes(options: Options, plan: Plan) -> tuple[str, ...]:
     if not named or "epsilon" in plan.budget:  # noise at a price in epsilon takes what the groups leave
         return ()
     if not isinstance(keys, PrivateKeys):
-        return (f"delta {given(named)} is not charged: the groups are public, and noise at a price in rho needs none",)
+        return (f"delta {typed(named)} is not charged: the groups are public, and noise at a price in rho needs none",)
     if keys.delta == named:
         return ()
     why = "half of it, as noise at a price in epsilon needs the rest"
     if 2 * keys.delta != named:
         why = "the registered key_delta"
-    charged = f"of delta {given(named)} only {given(keys.delta)} is charged, {why}"
+    charged = f"of delta {typed(named)} only {typed(keys.delta)} is charged, {why}"
     return (f"{charged}: noise at a price in rho needs no delta, so it pays for finding the groups alone",)

@@ -1,0 +1,149 @@
+"""Check the English that people read: ``python docs/prose.py`` lists what the style guide leaves behind.
+
+It reads the pages, templates and source files in ``SCOPE``: in Markdown and templates all text outside code, in Python
+the docstrings and texts. A rule is a pattern with what to write instead. ``ALLOWED`` lists exceptions with reasons; it
+has at most 40 entries and may only shrink. ``SCOPE`` may only grow.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST_WORDS = 40
+"""Words of one sentence. The style guide asks for 20 on average."""
+MOST_ALLOWED = 40
+
+SCOPE = (
+    "docs/guides/read-a-privacy-card.md",
+    "src/tallystick/cards/charts.py",
+    "src/tallystick/cards/evidence.py",
+    "src/tallystick/cards/explanation.py",
+    "src/tallystick/cards/page.py",
+    "src/tallystick/cards/summary.py",
+    "src/tallystick/cards/templates/*.j2",
+    "src/tallystick/cli/app.py",
+    "src/tallystick/cli/commands/compare.py",
+    "src/tallystick/cli/commands/explain.py",
+    "src/tallystick/cli/commands/read.py",
+    "src/tallystick/cli/commands/train.py",
+    "src/tallystick/cli/explorer/page.html",
+    "src/tallystick/digits.py",
+)
+"""Files that are checked."""
+
+RULES = {
+    r"\b(nobody|somebody|whoever|whatever|anybody)\b": "name the person: owner, analyst, attacker, reader",
+    r"\bfor nothing\b": "write 'without a charge'",
+    r"\b(is|are) told\b|\btold (of|to)\b": "write 'is reported', 'is published'",
+    r"\bof (its|their) own\b": "rebuild the sentence",
+    r"(?<!there )\b(is|are|was|were) no (?!longer|more|protection)|\b(is|are|has|have) none\b": "negate the verb",
+    r"\bdata sets?\b": "write 'dataset'",
+    r"\bprice[sd]?\b": "write 'cost'",
+    r"\bdear\b": "write 'expensive'",
+    r"\bhand(s|ed)? out\b": "write 'publish' or 'return'",
+    r"\+-": "write ±",
+    r"\b\de-0\d": "write 1e-6, not 1e-06",
+    r"\bgoes on\b": "write 'continues'",
+    r"\bfalse alarms?\b": "write 'false accusation'",
+    r"\bread-?outs?\b": "write 'value'",
+    r"\bof nobody\b|\blets in\b|\bbe told no\b": "write what happens",
+}
+"""Patterns of the style guide and the glossary, and what to write instead."""
+
+DOCSTRING_STARTS = re.compile(r"^(What|Where|Of|The same|Whether|How)\b")
+
+ALLOWED: dict[tuple[str, str], str] = {}
+"""Exceptions: file and a piece of the line, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One place that breaks a rule."""
+
+    path: str
+    line: int
+    text: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.text.strip()[:90]!r}: {self.advice}"
+
+
+def findings(scope: tuple[str, ...] = SCOPE, root: Path = ROOT) -> list[Finding]:
+    """Return every place in scope that breaks a rule and is not allowed."""
+    assert len(ALLOWED) <= MOST_ALLOWED
+    found = []
+    for pattern in scope:
+        for path in sorted(root.glob(pattern)):
+            name = path.relative_to(root).as_posix()
+            found += [each for each in check(name, path.read_text(encoding="utf-8")) if not is_allowed(each)]
+    return found
+
+
+def is_allowed(finding: Finding) -> bool:
+    """True if an exception covers a finding."""
+    return any(finding.path == path and piece in finding.text for path, piece in ALLOWED)
+
+
+def check(name: str, text: str) -> list[Finding]:
+    """Return what breaks a rule in one file."""
+    pieces = python_pieces(text) if name.endswith(".py") else page_pieces(text)
+    found = []
+    for line, piece, is_docstring in pieces:
+        if is_docstring and DOCSTRING_STARTS.match(piece):
+            found.append(Finding(name, line, piece, "begin a docstring with a verb or a noun"))
+        found += list(broken_rules(name, line, piece))
+    return found
+
+
+def broken_rules(name: str, line: int, piece: str) -> Iterator[Finding]:
+    """Return the rules that a piece of text breaks."""
+    for pattern, advice in RULES.items():
+        if re.search(pattern, piece, re.IGNORECASE):
+            yield Finding(name, line, piece, advice)
+    for sentence in re.split(r"(?<=[.!?:;])\s+|\n\n", piece):
+        if len(sentence.split()) > MOST_WORDS:
+            yield Finding(name, line, sentence, f"split it: more than {MOST_WORDS} words")
+
+
+def page_pieces(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Return the lines of a page outside code, scripts, markup and tables of numbers."""
+    is_code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith(("```", "<script", "</script", "<style", "</style")):
+            is_code = not is_code
+            continue
+        if is_code or line.startswith(("    ", "@")):
+            continue
+        plain = re.sub(r"`[^`]*`|\{[{%#].*?[%#}]\}|<[^>]*>|\([^)]*\.(md|html|svg|png)[^)]*\)", " ", line)
+        for cell in plain.split("|"):
+            yield number, cell, False
+
+
+def python_pieces(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Return the docstrings and texts of a module."""
+    tree = ast.parse(text)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            is_docstring = id(node) in docstrings
+            prose = node.value.split(">>>")[0] if is_docstring else node.value
+            yield node.lineno, re.sub(r"``[^`]*``", " ", prose), is_docstring
+
+
+if __name__ == "__main__":
+    problems = findings()
+    print(*problems, sep="\n")
+    print(f"{len(problems)} places to rewrite; {len(ALLOWED)} allowed")
+    sys.exit(bool(problems))

@@ -85,7 +85,7 @@ def test_a_delta_beside_the_default_price_is_the_askers_own_price():
         planned("SELECT g, COUNT(*) FROM visits GROUP BY g", known, delta=0.4)
     paired = Known(table, price={"rho": 0.02, "delta": 1e-8}, most={"rho": 0.2, "delta": 1e-7})
     for text, budget in ((OWN_DELTA, {}), ("SELECT g, COUNT(*) FROM visits GROUP BY g", {"delta": 0.4})):
-        with pytest.raises(Refused, match=r"^delta = 0.4 cannot be answered; works: at most 1e-7 a statement"):
+        with pytest.raises(Refused, match=r"^delta = 0.4 cannot be answered"):
             planned(text, Catalogue({"visits": paired}), **budget)
 
 
@@ -97,7 +97,9 @@ def test_a_delta_beside_the_statement_finds_groups_as_one_in_its_options_does():
     inside = plain.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(rho=0.1, delta=1e-7)", 1)
     assert planned(plain, known, rho=0.1, delta=1e-7).plan.hash == planned(inside, known).plan.hash
     assert planned(inside, known, delta=1e-9).plan.hash == planned(inside, known).plan.hash
-    with pytest.raises(Refused, match=r"GROUP BY g without a public list of groups at 1:32 .*OPTIONS\(delta="):
+    with pytest.raises(
+        Refused, match=r"GROUP BY g without a public list of groups \(line 1, column 32\).*OPTIONS\(delta="
+    ):
         planned(plain, known, rho=0.1)
     with pytest.raises(Refused, match="at most 1e-6 a statement"):
         planned(plain, known, rho=0.1, delta=1e-5)

@@ -45,7 +45,7 @@ def test_a_refusal_names_the_construct_its_position_and_a_way_out(sql: str, what
     said = refusal(sql)
     assert what.lower() in said.lower()
     assert any(f" at {position}{end}" in said for end in " '")
-    assert any(words in said for words in ("; works: ", "; give "))
+    assert any(words in said for words in (". Try: ", "; give "))
 
 
 @pytest.mark.parametrize(

@@ -337,7 +337,7 @@ class PublicUse(NamedTuple):
     remedies: tuple[Remedy, ...] = ()
 
 
-LISTED: Final = PublicUse("a list of groups that everybody may know", (Remedy("find_keys", delta=1e-8),))
+LISTED: Final = PublicUse("a list of groups that everybody may know")
 JOINED: Final = PublicUse("a table that everybody may see", (Remedy("join_on_unit"),))
 
 

@@ -62,7 +62,7 @@ def test_the_key_of_another_plan_is_a_conflict(account: Account) -> None:
 
 def test_a_plan_that_does_not_fit_is_denied_with_plans_that_do(account: Account) -> None:
     plan_for(account, awkward(), rho=0.3).release(why="first")
-    with pytest.raises(BudgetExceeded, match="nothing was charged and no data was read") as denied:
+    with pytest.raises(BudgetExceeded, match="Nothing was charged and no data was read") as denied:
         plan_for(account, awkward(), rho=0.3).release(why="second")
     assert float(account.used.first) == 0.3
     assert denied.value.fits[0].startswith("rho=0.2 (n ±")

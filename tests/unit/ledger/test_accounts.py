@@ -101,7 +101,7 @@ def test_a_population_pays_the_largest_block_of_a_partition(ledger, people):
     with spend(people, 30):
         pass
     assert people.remaining.a0 == 0
-    with pytest.raises(BudgetExceeded, match="population people"), spend(a, 1):
+    with pytest.raises(BudgetExceeded, match="the budget of people is too small"), spend(a, 1):
         pass
     with spend(b, 20):
         pass

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tallystick import wording
-from tallystick.errors import Problem, Remedy
+from tallystick.errors import Problem, Remedy, TallystickError
+from tallystick.place import Place, shown
 from tallystick.wording import (
     IN_SQL,
     delta_text,
@@ -83,9 +84,9 @@ class Command:
 
     @property
     def ledger(self) -> str:
-        """The option that names the ledger, if this command line has it."""
+        """The option that names the ledger, if this command line has it, without a password."""
         place = self.values.get("ledger")
-        return "" if place is None else f" --ledger {shlex.quote(str(place))}"
+        return "" if place is None else f" --ledger {shlex.quote(_public_text(str(place)))}"
 
     def dataset(self, remedy: Remedy) -> str:
         """The data set that an error is about."""
@@ -97,6 +98,14 @@ class Command:
         if self.path[:1] == ("dataset",) and self.path[1:] in (("add",), ("update",)):
             return options
         return f"tallystick dataset update {self.dataset(remedy)} {options}{self.ledger}"
+
+
+def _public_text(place: str) -> str:
+    """The text of a place without its secrets; a place that cannot be read is only named."""
+    try:
+        return str(Place.of(place))
+    except TallystickError:
+        return shown(place)
 
 
 def _price(remedy: Remedy, command: Command) -> str:

@@ -430,7 +430,7 @@ def a_reason(world: World) -> None:
 @case("set_argument", "sql")
 def a_price(world: World) -> None:
     world.capped().succeed("dataset", "update", "visits", "--keys", "ward=wards.csv")
-    with pytest.raises(InvalidInput, match=r"OPTIONS\(rho=0\.01\), or OPTIONS\(epsilon=0\.1, delta=1e-06\)") as caught:
+    with pytest.raises(InvalidInput, match=r"OPTIONS\(rho=0\.01\), or OPTIONS\(epsilon=0\.1, delta=1e-6\)") as caught:
         ts.sql(COUNTED, ledger="tallystick.db", why="x")
     assert len(caught.value.remedies) == 2
     for remedy in caught.value.remedies:

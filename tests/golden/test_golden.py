@@ -503,7 +503,7 @@ def test_intervals_of_an_earlier_card_are_not_checked_and_verify_says_so(golden:
     cards = [golden.run("card", "verify", str(pages[name])).found for name in ("public groups", "server")]
     told = [each for found in cards for each in found["not_checked"] if "another version (tallystick 0.1.0)" in each]
     assert told
-    parts = ("intervals and predicted errors (", "sentences (")
+    parts = ("intervals and predicted errors (", "sentences (", "text of the page (HTML)")
     assert all(each.startswith(parts) for each in told)
     assert any(each.startswith(parts[0]) for each in told)
 

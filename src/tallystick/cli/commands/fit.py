@@ -21,8 +21,6 @@ from tallystick.tables.layout import Column
 from tallystick.tables.layout import lines as lines_of
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from tallystick.ledger.book import Ledger
     from tallystick.tables.table import Table
 
@@ -78,8 +76,8 @@ def linear(
         what = LinearFit(dataset, target, tuple(names), limits, conditions)
         facts = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
     asked = {"dataset": dataset, "target": target, "features": names, "why": why, "dry_run": dry_run, **cost.words}
-    answer = Answer("fit.linear", {"ledger": place_of(ledger), **asked}, facts, _sayer(facts, _line, quiet, details))
-    deliver(answer, as_json=as_json)
+    about = {"ledger": place_of(ledger), **asked}
+    _deliver("fit.linear", about, facts, _line, as_json=as_json, quiet=quiet, details=details)
 
 
 @app.command()
@@ -121,7 +119,7 @@ def logistic(
         facts = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
     question = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
     about = {"ledger": place_of(ledger), **question, "delta": delta, "pure": pure, "why": why, "dry_run": dry_run}
-    deliver(Answer("fit.logistic", about, facts, _sayer(facts, _scores, quiet, details)), as_json=as_json)
+    _deliver("fit.logistic", about, facts, _scores, as_json=as_json, quiet=quiet, details=details)
 
 
 def _table(dataset: str, book: Ledger) -> Table:
@@ -145,10 +143,17 @@ def _fit(
     return perform(request, book, files, tell, dry_run=dry_run)
 
 
-def _sayer(
-    facts: dict[str, Any], lines: Callable[[Any], tuple[list[str], str]], quiet: bool, details: bool
-) -> Callable[[Console], None]:
-    """Return the function that prints a model: ``lines`` gives its table and the sentence under it."""
+def _deliver(
+    name: str,
+    about: dict[str, Any],
+    facts: dict[str, Any],
+    lines: Callable[[Any], tuple[list[str], str]],
+    *,
+    as_json: bool,
+    quiet: bool = False,
+    details: bool = False,
+) -> None:
+    """Print a model: ``lines`` gives its table and the sentence under it."""
     screen = Screen(quiet)
 
     def say_model() -> None:
@@ -157,7 +162,7 @@ def _sayer(
         screen.note(["", *filter(None, (sentence, facts.get("effect")))])
         screen.note(_details(facts) if details else [])
 
-    return lambda _: say_answer(facts, screen, say_model)
+    deliver(Answer(name, about, facts, lambda _: say_answer(facts, screen, say_model)), as_json=as_json)
 
 
 def _details(facts: dict[str, Any]) -> list[str]:

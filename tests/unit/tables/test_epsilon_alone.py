@@ -224,7 +224,7 @@ def test_a_plan_file_keeps_that_pure_epsilon_is_meant(shell):
     shell(*words, code=2)
     assert not Path("plan.json").exists()
     shell(*words, "--pure")
-    assert "charged rho" in shell("publish", "run", "plan.json", "--why", "x")
+    assert "Charged  rho" in shell("publish", "run", "plan.json", "--why", "x")
 
 
 def test_a_fraction_is_a_price_in_the_shell(shell):

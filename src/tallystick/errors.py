@@ -10,6 +10,7 @@
     ├── BudgetExceeded              exit 3   the account cannot pay
     ├── Refused                     exit 4   it could break a promise
     │   ├── NotAnswered                      a statement of which a part cannot be shown to be private, or is not known
+    │   ├── BelowLeastPrice                  a request that costs less than the least cost of its dataset
     │   ├── NotCertified                     an answer whose population error would be above what was asked for
     │   └── Quarantined                      a plan failed on this data; its owner has to look
     ├── ClaimFalsified              exit 5   an audit found evidence against a claim
@@ -38,7 +39,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
-from tallystick.digits import typed
+from tallystick.digits import amount_up, typed
 from tallystick.remedies import Remedy as Remedy
 from tallystick.wording import INTERFACES, in_python, offered, worded
 
@@ -97,7 +98,7 @@ class Problem:
     """The name in ``wording.INTERFACES`` of the interface in whose words ``str`` offers remedies."""
     _facts: ClassVar[tuple[str, ...]] = ()
     """Attributes that ``to_data`` has beside the common ones."""
-    _before_offers: ClassVar[str] = "; works: "
+    _before_offers: ClassVar[str] = ". Try: "
 
     def __init__(self, message: str = "", *, code: str | None = None, remedies: Iterable[Remedy] = ()) -> None:
         super().__init__(message)  # type: ignore[call-arg]  # of Exception
@@ -116,7 +117,8 @@ class Problem:
         offers = offered(words, self.remedies)
         if not offers:
             return self.message
-        return _visible(f"{self.message}{self._before_offers}{', or '.join(offers)}")
+        message = self.message.removesuffix(".")
+        return _visible(f"{message}{self._before_offers}{', or '.join(offers)}")
 
     def __str__(self) -> str:
         """The message; text from data or files in it has no character that a terminal would obey."""
@@ -152,6 +154,11 @@ def _restored(kind: type[Kind], args: tuple[Any, ...], attributes: Mapping[str, 
     problem.args = args  # type: ignore[attr-defined]
     problem.__dict__.update(attributes)
     return problem
+
+
+def _amount(amount: Any) -> str:
+    """An amount of budget in the digits of results."""
+    return f"{amount.filter.rule.symbol} {amount_up(amount.first)}" if hasattr(amount, "filter") else str(amount)
 
 
 class TallystickError(Problem, Exception):
@@ -215,7 +222,7 @@ def _fact_of(data: Mapping[str, Any], name: str) -> Any:
         raise _not_an_error(name)
     if name == "code":
         return _text_of(data, name)
-    if name in ("argument", "account", "unit", "key") and data[name] is not None:
+    if name in ("argument", "account", "unit", "key", "problem") and data[name] is not None:
         return _text_of(data, name)
     return data[name]
 
@@ -251,35 +258,61 @@ def _all_kinds(kind: type[TallystickError]) -> list[type[TallystickError]]:
 class InvalidInput(TallystickError, ValueError):
     """An argument has a value that is not allowed.
 
-    ``allowed`` is a phrase for every interface. What differs between interfaces is in ``remedies``.
+    ``allowed`` is a phrase for every interface, or empty. What differs between interfaces is in ``remedies``.
+    ``problem`` is a sentence that says more than that an argument has a value.
 
     >>> raise InvalidInput("sigma", -1, "a finite number > 0")
     Traceback (most recent call last):
     ...
     tallystick.errors.InvalidInput: sigma = -1 is not allowed; give a finite number > 0
+    >>> raise InvalidInput("column", "sex", "", problem="sex is text. A mean needs a number")
+    Traceback (most recent call last):
+    ...
+    tallystick.errors.InvalidInput: sex is text. A mean needs a number
     """
 
     exit_code = 2
     code = "invalid_argument"
     argument: str
     allowed: str
-    _facts: ClassVar[tuple[str, ...]] = ("allowed",)
+    problem: str | None = None
+    _facts: ClassVar[tuple[str, ...]] = ("allowed", "problem")
 
     def __init__(
-        self, argument: str, value: object, allowed: str, *, code: str | None = None, remedies: Iterable[Remedy] = ()
+        self,
+        argument: str,
+        value: object,
+        allowed: str,
+        *,
+        code: str | None = None,
+        remedies: Iterable[Remedy] = (),
+        problem: str | None = None,
     ) -> None:
-        super().__init__(f"{argument} = {_shown(value)} is not allowed", code=code, remedies=remedies)
+        message = problem or f"{argument} = {_shown(value)} is not allowed"
+        super().__init__(message, code=code, remedies=remedies)
         self.argument, self.value, self.allowed = argument, value, allowed
+        self.problem = problem
 
     def text(self, words: Callable[[Remedy], str | None]) -> str:
         """The message, what is allowed, and the remedies in the words of an interface."""
-        works = [self.allowed] if self.allowed else []
-        works += offered(words, self.remedies)
-        return _visible(f"{self.message}; give {', or '.join(works)}")
+        ways = [self.allowed] if self.allowed else []
+        ways += offered(words, self.remedies)
+        given = f"; give {', or '.join(ways)}" if ways else ""
+        return _visible(f"{self.message}{given}")
 
     def about(self, argument: str, value: object) -> InvalidInput:
         """The same problem of another argument, from which the refused one was made."""
-        return InvalidInput(argument, value, self.allowed, code=self.code, remedies=self.remedies)
+        return InvalidInput(argument, value, self.allowed, code=self.code, remedies=self.remedies, problem=self.problem)
+
+
+def unreadable(argument: str, path: object, error: OSError) -> InvalidInput:
+    """The error for a file that cannot be opened.
+
+    >>> print(unreadable("plan", "none.json", FileNotFoundError(2, "No such file or directory")))
+    cannot read none.json: no such file or directory
+    """
+    reason = (error.strerror or "it cannot be opened").lower()
+    return InvalidInput(argument, str(path), "", code="unreadable_file", problem=f"cannot read {path}: {reason}")
 
 
 class ExpressionError(InvalidInput):
@@ -288,20 +321,39 @@ class ExpressionError(InvalidInput):
     code = "invalid_expression"
 
 
+_UNPAYABLE: Mapping[str | None, str] = {
+    "too_much": "more than what is left",
+    "too_little": "less than the least cost of the dataset",
+    "above_most": "more than the owner allows in a statement",
+    "refused": "which this account does not pay",
+    None: "which is not offered here",
+}
+"""Why a cost is not offered, by the reasons of ``ledger.denial.why_not``."""
+
+
 class EpsilonWithoutDelta(InvalidInput):
     """An epsilon was asked without a delta on an account that counts neither: the caller must say which is meant.
 
     ``pure`` is the cost of pure epsilon. ``with_delta`` is the cost of epsilon at ``delta``, or None if that has none.
+    ``reasons`` says of each why the account cannot pay it, or None if it can.
     """
 
     code = "epsilon_without_delta"
-    _facts = ("allowed", "pure", "delta", "with_delta")
+    _facts = ("allowed", "pure", "delta", "with_delta", "reasons")
 
     def __init__(
-        self, epsilon: float, *, pure: Any, delta: float, with_delta: Any, remedies: Iterable[Remedy] = ()
+        self,
+        epsilon: float,
+        *,
+        pure: Any,
+        delta: float,
+        with_delta: Any,
+        reasons: tuple[str | None, str | None] = ("too_much", "too_much"),
+        remedies: Iterable[Remedy] = (),
     ) -> None:
         super().__init__("epsilon", epsilon, "a delta, or pure epsilon", remedies=remedies)
         self.pure, self.delta, self.with_delta = pure, delta, with_delta
+        self.reasons = reasons
         self.args = ("\n".join(self._problem(epsilon)),)
 
     def _problem(self, epsilon: float) -> Iterator[str]:
@@ -313,10 +365,10 @@ class EpsilonWithoutDelta(InvalidInput):
             yield f"epsilon {typed(epsilon)} without a delta {meanings}"
         payable = [remedy.kind for remedy in self.remedies]
         if "mean_pure" not in payable:
-            yield f"Pure epsilon {typed(epsilon)} costs {self.pure}, more than what is left."
+            yield f"Pure epsilon {typed(epsilon)} costs {_amount(self.pure)}, {_UNPAYABLE[self.reasons[0]]}."
         if "give_delta" not in payable and self.with_delta is not None:
             at = f"Epsilon {typed(epsilon)} at delta {typed(self.delta)}"
-            yield f"{at} costs {self.with_delta}, more than what is left."
+            yield f"{at} costs {_amount(self.with_delta)}, {_UNPAYABLE[self.reasons[1]]}."
 
     def text(self, words: Callable[[Remedy], str | None]) -> str:
         """The two costs, a line each."""
@@ -373,7 +425,6 @@ class BudgetExceeded(TallystickError):
     exit_code = 3
     code = "budget_exceeded"
     _facts = ("asked", "left", "limit", "account", "unit")
-    _before_offers = "\nfits: "
 
     def __init__(
         self,
@@ -389,6 +440,13 @@ class BudgetExceeded(TallystickError):
         self.asked, self.left, self.limit = asked, left, limit
         self.account, self.unit = account, unit
         super().__init__(message, remedies=remedies)
+
+    def text(self, words: Callable[[Remedy], str | None]) -> str:
+        """The message, and a line for each remedy."""
+        offers = offered(words, self.remedies)
+        lines = [f"  {offer}" for offer in offers]
+        heading = ["Any one of these works:"] if offers else []
+        return _visible("\n".join([self.message, *heading, *lines]))
 
     @property
     def fits(self) -> tuple[str, ...]:
@@ -425,6 +483,22 @@ class NotCertified(Refused):
     def __init__(self, message: str, *, error: float = 1.0) -> None:
         self.error = error
         super().__init__(message)
+
+
+class BelowLeastPrice(Refused):
+    """A request costs less than its dataset's least cost; nothing was charged.
+
+    Whether a request succeeds reveals something, too, so every request has a least cost. ``asked`` and ``least`` are
+    amounts.
+    """
+
+    code = "below_least_price"
+    _facts = ("asked", "least")
+
+    def __init__(self, asked: Any, least: Any, *, remedies: Iterable[Remedy] = ()) -> None:
+        self.asked, self.least = asked, least
+        message = f"this request costs {_amount(asked)}, and the least cost of this dataset is {_amount(least)}"
+        super().__init__(f"{message}. Nothing was charged", remedies=remedies)
 
 
 class Quarantined(Refused):
@@ -518,7 +592,7 @@ class ChargedAgain(Problem, UserWarning):
     """
 
     code = "charged_again"
-    _before_offers = ". Unless its data have changed, "
+    _before_offers = ". Unless its data have changed: "
 
 
 class OtherReason(Problem, UserWarning):

@@ -17,19 +17,19 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         # A denied charge: each of these fits what is left.
         "lower_price": ("argument", "value"),  # also: measure, errors; in_statement, if a statement names the price
         "keep_measures": ("measures", "dropped"),  # also: argument, value
-        "lower_max_groups": ("max_groups",),  # also: argument, value
+        "lower_max_groups": ("max_groups",),  # also: argument, value, unit
         "change_delta": ("delta", "cost"),
-        "add_noise": ("mechanism", "parameter", "value", "adjacency", "error", "unit"),
+        "add_noise": ("mechanism", "parameter", "value", "adjacency", "error", "unit"),  # also: group
         "lower_loss": ("loss",),
-        "raise_limit": ("account", "budget"),  # also: delta, which the same charge then needs
+        "raise_limit": ("account", "budget"),  # also: others, further accounts with their limits; delta
         # An argument that is missing or has another value.
         "set_argument": ("argument", "value"),  # also: more, arguments that it needs beside it
         "mean_pure": ("epsilon", "cost", "share"),
         "give_delta": ("epsilon", "delta", "cost"),  # also: estimator, whose constructor takes the delta
         "round_up": ("value",),
         # What is public about a table.
-        "list_keys": (),
-        "find_keys": ("delta",),
+        "list_keys": (),  # also: argument, value
+        "find_keys": ("delta",),  # also: argument, value
         "declare_caps": ("caps",),
         "declare_bounds": ("column", "lower", "upper"),
         "declare_type": ("column", "type"),
@@ -54,6 +54,9 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "accept_first_use": (),
         "accept_older": (),
         "import_older": (),
+        # Names, words of a statement and programs, which are the same in every interface.
+        "rewrite": ("to",),
+        "install": ("packages",),
     }
 )
 """Every kind of remedy with the facts that it always has."""
@@ -73,11 +76,11 @@ OF_DATASET: Final = frozenset(
 TEXTS: Final = frozenset(
     (
         *("account", "adjacency", "argument", "budget", "column", "cost", "dataset", "key", "loss", "measure"),
-        *("mechanism", "parameter", "place", "share", "type", "unit"),
+        *("estimator", "mechanism", "packages", "parameter", "place", "share", "to", "type", "unit"),
     )
 )
 """Facts that are texts; like the following, only remedies from outside are checked."""
-NUMBERS: Final = frozenset(("charge", "delta", "dropped", "epsilon", "error", "lower", "max_groups", "upper"))
+NUMBERS: Final = frozenset(("charge", "delta", "dropped", "epsilon", "error", "group", "lower", "max_groups", "upper"))
 LISTS: Final = frozenset(("caps", "measures"))
 """Facts that are lists of texts."""
 OBJECTS: Final = frozenset(("answers", "more"))
@@ -94,6 +97,11 @@ def _is_error(row: Any) -> bool:
     return (row[0] is None or _is_number(row[0])) and _is_number(row[1]) and _is_number(row[2])
 
 
+def _is_pair_of_texts(row: Any) -> bool:
+    """True for a row of ``others``: an account and its limit."""
+    return isinstance(row, list | tuple) and len(row) == 2 and all(isinstance(each, str) for each in row)
+
+
 def _has_type(name: str, value: Any) -> bool:
     """True if a fact has the type that its words need; facts of unknown names have any type."""
     if name in TEXTS:
@@ -104,6 +112,8 @@ def _has_type(name: str, value: Any) -> bool:
         return isinstance(value, Mapping)
     if name in LISTS:
         return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    if name == "others":
+        return isinstance(value, list | tuple) and all(_is_pair_of_texts(row) for row in value)
     if name == "errors":
         return value is None or (isinstance(value, list | tuple) and all(_is_error(row) for row in value))
     return True

@@ -6,10 +6,12 @@ A function of a table returns None if its interface cannot offer the remedy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from keyword import iskeyword
 from types import MappingProxyType
 from typing import Any, Final
 
-from tallystick.digits import plural, typed, up
+from tallystick.digits import plural as plural
+from tallystick.digits import typed, up
 from tallystick.remedies import Remedy
 
 Words = Callable[[Remedy], str | None]
@@ -45,38 +47,64 @@ def offered(words: Words, remedies: Iterable[Remedy]) -> list[str]:
 
 
 def larger_error(remedy: Remedy) -> str:
-    """The error at a lower price beside that at the price which was denied, in parentheses.
+    """The error at a lower price beside that at the price which was denied.
 
     >>> larger_error(Remedy("lower_price", argument="rho", value=0.04, measure="n", errors=[[None, 9.0, 3.0]]))
-    ' (n ±9 instead of ±3 at 95%)'
+    'n ±9 instead of ±3'
     """
     measure, errors = remedy.get("measure"), remedy.get("errors")
     if not errors:
         return ""
     if errors[0][0] is None:
         _, larger, error = errors[0]
-        return f" ({measure} {_instead(larger, error)} at 95%)"
-    by_size = ", of ".join(f"{size:,} rows {_instead(larger, error)}" for size, larger, error in errors)
-    return f" ({measure} in a group of {by_size} at 95%)"
+        return f"{measure} {_instead(larger, error)}"
+    by_size = ", ".join(f"{_instead(larger, error)} in a group of {size:,} rows" for size, larger, error in errors)
+    return f"{measure} {by_size}"
 
 
 def _instead(larger: float, error: float) -> str:
     return f"±{up(larger)} instead of ±{up(error)}"
 
 
-def kept_measures(remedy: Remedy, price: str) -> str:
-    """The first measures alone; ``price`` is how the interface names their price, or empty."""
-    kept, dropped = remedy["measures"], remedy["dropped"]
-    cost = f"{price}, same error" if price else "same error"
-    return f"drop {dropped} of {len(kept) + dropped} measures ({', '.join(kept)} alone: {cost})"
+def kept_measures(remedy: Remedy) -> str:
+    """The effect of dropping measures.
+
+    >>> kept_measures(Remedy("keep_measures", measures=["n"], dropped=2))
+    'drops 2 of 3 measures, error no larger'
+    """
+    dropped = remedy["dropped"]
+    return f"drops {dropped} of {len(remedy['measures']) + dropped} measures, error no larger"
+
+
+def groups_left_out(remedy: Remedy) -> str:
+    """The rows that a smaller number of groups per person leaves out.
+
+    >>> groups_left_out(Remedy("lower_max_groups", max_groups=2))
+    'each person then counts in at most 2 groups, and rows in other groups are left out'
+    """
+    most = remedy["max_groups"]
+    groups = "1 group" if most == 1 else f"{most} groups"
+    unit = remedy.get("unit") or "person"
+    return f"each {unit} then counts in at most {groups}, and rows in other groups are left out"
 
 
 def noise_text(remedy: Remedy) -> str:
-    """One release with more noise, and its error."""
+    """One release with more noise, as an expression."""
     adjacency = remedy["adjacency"]
     near = "" if adjacency == "add_remove" else f", adjacency='{adjacency}'"
-    noise = f"{remedy['mechanism']}({remedy['parameter']}={typed(remedy['value'])}{near})"
-    return f"{noise}, 95% error ±{up(remedy['error'])} {plural(remedy['unit'])} at sensitivity 1"
+    group = remedy.get("group", 1)
+    people = "" if group == 1 else f".for_groups({group})"
+    return f"{remedy['mechanism']}({remedy['parameter']}={typed(remedy['value'])}{near}){people}"
+
+
+def noise_error(remedy: Remedy) -> str:
+    """The error of one release with more noise."""
+    return f"error ±{up(remedy['error'])} {plural(remedy['unit'])} at sensitivity 1"
+
+
+def raised_limits(remedy: Remedy) -> list[tuple[str, str]]:
+    """The accounts whose limits a remedy raises, each with its new limit."""
+    return [(remedy["account"], remedy["budget"]), *map(tuple, remedy.get("others", ()))]
 
 
 def pure_text(remedy: Remedy, argument: str) -> str:
@@ -106,16 +134,44 @@ def _price(remedy: Remedy) -> str:
     return "" if argument is None else argument_text(argument, remedy["value"])
 
 
+def _with(text: str, effect: str) -> str:
+    return f"{text} ({effect})" if effect else text
+
+
+def _lower_price(remedy: Remedy) -> str:
+    return _with(_price(remedy), larger_error(remedy))
+
+
+def _measures(remedy: Remedy) -> str:
+    price = _price(remedy)
+    kept = ", ".join(remedy["measures"])
+    return _with(f"{price} with {kept} alone" if price else f"{kept} alone", kept_measures(remedy))
+
+
 def _max_groups(remedy: Remedy) -> str:
     price = _price(remedy)
-    same = f"same noise: {price}" if price else "same noise"
-    return f"max_groups={remedy['max_groups']} (fewer groups per unit, {same})"
+    same = f"the same noise then needs {price}; " if price else ""
+    return _with(f"max_groups={remedy['max_groups']}", f"{same}{groups_left_out(remedy)}")
 
 
 def _raised(remedy: Remedy) -> str:
     delta = remedy.get("delta")
-    then = "" if delta is None else f", and the same with {argument_text('delta', delta)}"
-    return f'a higher limit: ledger.open({remedy["account"]!r}).raise_limit(ts.{remedy["budget"]}, why="..."){then}'
+    then = "" if delta is None else f", and then {argument_text('delta', delta)}"
+    raised = []
+    for account, budget in raised_limits(remedy):
+        raised.append(f'ledger.open({account!r}).raise_limit(ts.{budget}, why="...")')
+    return f"a higher limit: {' and '.join(raised)}{then}"
+
+
+def _listed_keys(remedy: Remedy) -> str:
+    price = _price(remedy)
+    return f"public keys, keys=[...], {f'with {price}' if price else 'which need no delta'}"
+
+
+def _found_keys(remedy: Remedy) -> str:
+    price = _price(remedy)
+    keys = f"keys=ts.private_keys(delta={number_text(remedy['delta'])})"
+    return f"{keys} and {price}" if price else f"{keys}, which finds them in the data"
 
 
 def _caps(remedy: Remedy) -> str:
@@ -124,23 +180,25 @@ def _caps(remedy: Remedy) -> str:
 
 def _bounds(remedy: Remedy) -> str:
     bounds = f"({number_text(remedy['lower'])}, {number_text(remedy['upper'])})"
-    return f".bounds({remedy['column']}={bounds})"
+    column = remedy["column"]
+    is_word = column.isidentifier() and not iskeyword(column)
+    return f".bounds({column}={bounds})" if is_word else f".bounds(**{{{column!r}: {bounds}}})"
 
 
 IN_PYTHON: Final[Mapping[str, Words]] = {
-    "lower_price": lambda each: _price(each) + larger_error(each),
-    "keep_measures": lambda each: kept_measures(each, _price(each)),
+    "lower_price": _lower_price,
+    "keep_measures": _measures,
     "lower_max_groups": _max_groups,
-    "change_delta": lambda each: f"the same with {argument_text('delta', each['delta'])}, for {each['cost']}",
-    "add_noise": noise_text,
+    "change_delta": lambda each: f"{argument_text('delta', each['delta'])}, for {each['cost']}",
+    "add_noise": lambda each: _with(noise_text(each), noise_error(each)),
     "lower_loss": lambda each: f"a smaller loss: ts.{each['loss']}",
     "raise_limit": _raised,
     "set_argument": lambda each: ", ".join(argument_text(*one) for one in set_arguments(each).items()),
     "mean_pure": lambda each: pure_text(each, "pure=True"),
     "give_delta": lambda each: delta_text(each, _delta_argument(each)),
-    "round_up": lambda each: f"round it up, to {each['value']}: one step too many is on the safe side",
-    "list_keys": lambda each: "public keys, keys=[...], which need no delta",
-    "find_keys": lambda each: f"keys=ts.private_keys(delta={number_text(each['delta'])}), which finds them in the data",
+    "round_up": lambda each: f"{each['value']}, rounded up: one step too many is safe",
+    "list_keys": _listed_keys,
+    "find_keys": _found_keys,
     "declare_caps": _caps,
     "declare_bounds": _bounds,
     "declare_type": lambda each: f"types={{{each['column']!r}: {each['type']!r}}}",
@@ -155,7 +213,7 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "open_account": lambda each: f"ledger.open({each['account']!r}, budget=ts.{each['budget']})",
     "reopen_account": lambda each: f"ledger.open({each['account']!r}), without budget=",
     "clear_failure": lambda each: 'account.clear(why="...")',
-    "reuse_key": lambda each: f"key={each['key']!r} gives that answer for nothing",
+    "reuse_key": lambda each: f"key={each['key']!r} reuses that answer without a new charge",
     "write_again": lambda each: f"the same request with key={each['key']!r}, which charges nothing",
     "verify_ledger": lambda each: "ledger.verify()",
     "create_ledger": lambda each: f"ts.Ledger({each['place']!r})",
@@ -174,6 +232,8 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
         'import_ledger(lines, place, older="the reason"), if no newer export exists; the charges in between must be '
         "charged again"
     ),
+    "rewrite": lambda each: each["to"],
+    "install": lambda each: f"pip install {each['packages']}",
 }
 """Python's words for every kind of remedy."""
 
@@ -194,24 +254,31 @@ def _price_options(remedy: Remedy) -> dict[str, Any]:
 
 def _groups_in_sql(remedy: Remedy) -> str:
     options = _options(max_groups_contributed=remedy["max_groups"], **_price_options(remedy))
-    return f"{options} (fewer groups per unit, same noise)"
+    return _with(options, f"same noise; {groups_left_out(remedy)}")
 
 
 def _measures_in_sql(remedy: Remedy) -> str:
     price = _price_options(remedy)
-    return kept_measures(remedy, _options(**price) if price else "")
+    kept = ", ".join(remedy["measures"])
+    return _with(f"{_options(**price)} with {kept} alone" if price else f"{kept} alone", kept_measures(remedy))
+
+
+def _price_in_sql(remedy: Remedy) -> str:
+    return _with(_options(**_price_options(remedy)), larger_error(remedy))
 
 
 IN_SQL: Final[Mapping[str, Words]] = {
-    "lower_price": lambda each: _options(**_price_options(each)) + larger_error(each),
+    "lower_price": _price_in_sql,
     "keep_measures": _measures_in_sql,
     "lower_max_groups": _groups_in_sql,
     "set_argument": lambda each: _options(**set_arguments(each)),
     "mean_pure": lambda each: pure_text(each, "OPTIONS(pure=TRUE)"),
     "give_delta": lambda each: delta_text(each, _options(delta=each["delta"])),
     "list_keys": lambda each: "(VALUES ('a'), ('b')) AS k(column) LEFT JOIN ..., a public list of groups",
-    "find_keys": lambda each: f"{_options(delta=each['delta'])}, which finds the groups in the data",
-    "reuse_key": lambda each: f"{_options(key=each['key'])} gives that answer for nothing",
+    "find_keys": lambda each: (
+        f"{_options(delta=each['delta'], **_price_options(each))}, which finds the groups in the data"
+    ),
+    "reuse_key": lambda each: f"{_options(key=each['key'])} reuses that answer without a new charge",
 }
 """SQL's words where a statement itself takes the remedy; other kinds are worded by Python or by the shell."""
 
@@ -220,10 +287,10 @@ INTERFACES: Final[Mapping[str, Mapping[str, Words]]] = {"python": IN_PYTHON, "sq
 """The interfaces in whose words ``str(error)`` speaks, each with its words for every kind of remedy."""
 
 
-_REGISTERED: dict[str, Mapping[str, Callable[..., str | None]]] = dict(INTERFACES)
+_REGISTERED: dict[str, Mapping[str, Callable[..., Any]]] = dict(INTERFACES)
 
 
-def register(interface: str, words: Mapping[str, Callable[..., str | None]]) -> None:
+def register(interface: str, words: Mapping[str, Callable[..., Any]]) -> None:
     """Add an interface with its words for every kind of remedy.
 
     An interface calls this where its words are. A word takes the remedy, and what else the interface needs.
@@ -231,7 +298,7 @@ def register(interface: str, words: Mapping[str, Callable[..., str | None]]) -> 
     _REGISTERED[interface] = MappingProxyType(dict(words))
 
 
-def interfaces() -> Mapping[str, Mapping[str, Callable[..., str | None]]]:
+def interfaces() -> Mapping[str, Mapping[str, Callable[..., Any]]]:
     """Every interface that is imported, with its words.
 
     >>> sorted({"python", "sql"} & interfaces().keys())

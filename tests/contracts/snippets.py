@@ -105,6 +105,10 @@ def agrees(value: float, shown: str) -> bool:
     return math.isclose(value, float(shown), rel_tol=1e-12, abs_tol=1.0000001 * 10.0 ** (exponent - decimals))
 
 
+EXIT_CODES = {"Error": 2, "Denied": 3, "Refused": 4, "Falsified": 5, "Ledger integrity": 6, "Unavailable": 9}
+"""The exit code that the first word of a failure stands for."""
+
+
 def run_console(source: str, where: str) -> None:
     for command, expected in commands(source):
         arguments = shlex.split(command, comments=True)
@@ -114,8 +118,9 @@ def run_console(source: str, where: str) -> None:
         if arguments[:1] != ["tallystick"]:
             continue
         code, printed = run_tallystick(arguments[1:])
-        wanted_code = re.search(r"\(exit (\d+)\)", expected)
-        assert code == (int(wanted_code[1]) if wanted_code else 0), f"{where}: {command} ended with {code}\n{printed}"
+        failed = re.search(r"^(Error|Denied|Refused|Falsified|Ledger integrity|Unavailable): ", expected, re.M)
+        wanted_code = EXIT_CODES[failed[1]] if failed else 0
+        assert code == wanted_code, f"{where}: {command} ended with {code}\n{printed}"
         if expected.strip():
             matches = doctest.OutputChecker().check_output(expected.strip() + "\n", printed.strip() + "\n", _FLAGS)
             assert matches, f"{where}: {command} printed\n{printed}\nwhere the page says\n{expected}"

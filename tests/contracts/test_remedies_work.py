@@ -47,7 +47,7 @@ from tallystick.publish.kinds.question import Question
 from tallystick.publish.request import Request, answer
 from tallystick.remedies import KINDS
 from tallystick.tables.engines.duckdb import DuckEngine
-from tallystick.wording import IN_PYTHON, in_python, in_sql, interfaces
+from tallystick.wording import IN_PYTHON, in_python, in_sql, interfaces, raised_limits
 
 ROOMS = ("cli", "web")
 """Rooms of interfaces. Each registers its words when its file ``wording.py`` is imported."""
@@ -93,12 +93,10 @@ class World:
         return text
 
     def offers(self, *words: str) -> list[str]:
-        """The lines in which a command that fails says what works."""
+        """The ways out that a command prints when it fails, each in one line."""
         code, text = self.type(*words)
         assert code != 0, (words, text)
-        return [
-            line.strip() for line in text.splitlines() if re.match(r" +(fits|works|pure epsilon|epsilon)\b", line, re.I)
-        ]
+        return ways(text)
 
     def offer(self, containing: str, *words: str) -> str:
         lines = [line for line in self.offers(*words) if containing in line]
@@ -109,15 +107,32 @@ class World:
         return ts.Ledger("tallystick.db", create=False)
 
 
+def ways(text: str) -> list[str]:
+    """The ways that a failure lists after "Any one of these works:" or "Try:", each with its second line."""
+    parts = re.split(r"^(Try:|Any one of these works:\n)", text, flags=re.MULTILINE)
+    if len(parts) == 1:
+        return []
+    lines = [line for line in parts[2].splitlines() if line.strip()]
+    is_try = parts[1] == "Try:"
+    found: list[str] = []
+    for line in lines:
+        is_second = re.match(r" {4,}(then|weakens|if|for|HASH|count|age|n|registers|keeps|cells|its|finds|a) ", line)
+        if found and is_second and (not is_try or "tallystick " in found[-1]):
+            found[-1] += f"   {line.strip()}"
+        else:
+            found.append(line.strip())
+    return found
+
+
 def typed(line: str) -> list[str]:
-    """The command at the end of a line, without its first word, and with a reason."""
-    words = shlex.split(line[line.index("tallystick ") :])[1:]
-    return ["agreed" if word == "..." else word for word in words]
+    """The command in a line, without its first word, and with a reason."""
+    [command] = [piece for piece in re.split(r" {3,}", line) if piece.startswith("tallystick ")]
+    return ["agreed" if word == "..." else word for word in shlex.split(command)[1:]]
 
 
 def option(line: str, name: str) -> tuple[str, str]:
     """An option that a line names, with its value."""
-    value = re.search(rf'{name} ("[^"]*"|[^\s,):]+)', line)[1]
+    value = re.search(rf'{name} ("[^"]*"|[^\s,):;]+)', line)[1]
     return name, value.strip('"') if value.startswith('"') else value.rstrip(".")
 
 
@@ -260,7 +275,7 @@ def fewer_measures(world: World) -> None:
 @case("keep_measures", "shell")
 def fewer_measures_on_the_command_line(world: World) -> None:
     words = (*QUERY, "--rho", "0.9")
-    line = world.capped().offer("drop 1 of 2", *words)
+    line = world.capped().offer("drops 1 of 2", *words)
     fewer = changed(tuple(changed(words, *option(line, "--rho"))), "--measures", "count")
     world.succeed(*fewer)
 
@@ -323,7 +338,7 @@ def the_same_loss_with_less_delta(world: World) -> None:
 def the_same_charge_with_a_delta(world: World) -> None:
     an_account("zcdp(rho=0.5, delta=1e-6)").close()
     words = ("charge", "add", SGD, "--why", "x")
-    line = world.offer("the same with", *words)
+    line = world.offer("another delta", *words)
     world.succeed(*changed(words, *option(line, "--delta")))
 
 
@@ -343,6 +358,32 @@ def more_noise_on_the_command_line(world: World) -> None:
     world.succeed("charge", "add", re.search(r"\w+\([^)]*\)", line)[0], "--why", "x")
 
 
+@case("add_noise", "python")
+@case("add_noise", "shell")
+def more_noise_keeps_the_promise_to_groups(world: World) -> None:
+    with an_account("zcdp(rho=0.01)") as book:
+        account = book.open("study")
+        for loss in ("gaussian(sigma=1).for_groups(3)", "laplace(scale=1).for_groups(4)"):
+            with pytest.raises(BudgetExceeded) as caught:
+                account.pay(read_loss(loss), why="x")
+            for remedy in caught.value.remedies:
+                if remedy.kind == "add_noise":
+                    assert f".for_groups({remedy['group']})" in in_python(remedy)
+                    assert remedy["group"] == read_loss(loss).group
+    line = world.offer("more noise", "charge", "add", "gaussian(sigma=1).for_groups(3)", "--why", "x")
+    loss = re.search(r'"([^"]*)"', line)[1]
+    assert read_loss(loss).group == 3
+    world.succeed("charge", "add", loss, "--why", "x")
+
+
+@case("lower_loss", "python")
+def a_guarantee_with_the_delta_that_is_left(world: World) -> None:
+    with an_account("approx_dp(epsilon=0.5, delta=1e-7)") as book:
+        account = book.open("study")
+        remedy = provoked("lower_loss", lambda: account.pay(ts.approx_dp(epsilon=1, delta=1e-5), why="x"))
+        account.pay(read_loss(remedy["loss"]), why="x")
+
+
 @case("lower_loss", "python")
 def all_that_is_left(world: World) -> None:
     with an_account("zcdp(rho=1/24)") as book:
@@ -358,8 +399,8 @@ def all_that_is_left(world: World) -> None:
 def all_that_is_left_on_the_command_line(world: World) -> None:
     with an_account("pure_dp(epsilon=1)") as book:
         book.open("study").pay(ts.pure_dp(epsilon=0.7), why="x")
-    line = world.offer("a smaller loss", "charge", "add", "pure_dp(epsilon=0.5)", "--why", "x")
-    world.succeed("charge", "add", re.search(r'loss: "([^"]*)"', line)[1], "--why", "x")
+    line = world.offer("smaller loss", "charge", "add", "pure_dp(epsilon=0.5)", "--why", "x")
+    world.succeed("charge", "add", re.search(r'"([^"]*)"', line)[1], "--why", "x")
     with world.book() as book:
         assert book.open("study").remaining.a0 == 0
 
@@ -398,11 +439,25 @@ def a_higher_limit(world: World) -> None:
 def higher_limits_of_a_block_and_of_its_population(world: World) -> None:
     with an_account("zcdp(rho=0.05)") as book:
         block = book.open("block", budget=ts.zcdp(rho=0.01), unit="person", parent="study")
-        for name in ("block", "study"):  # each account offers its own limit
-            remedy = provoked("raise_limit", lambda: block.reserve(ts.gaussian(sigma=1), why="x"), BudgetExceeded)
-            assert remedy["account"] == name
-            book.open(name).raise_limit(read_loss(remedy["budget"]), why="agreed")
+        remedy = provoked("raise_limit", lambda: block.reserve(ts.gaussian(sigma=1), why="x"), BudgetExceeded)
+        limits = raised_limits(remedy)
+        assert [name for name, _ in limits] == ["block", "study"]
+        for name, budget in limits:
+            book.open(name).raise_limit(read_loss(budget), why="agreed")
         block.reserve(ts.gaussian(sigma=1), why="x")
+
+
+@case("raise_limit", "shell")
+def higher_limits_of_a_block_by_commands_that_can_be_pasted(world: World) -> None:
+    with an_account("zcdp(rho=0.05)") as book:
+        book.open("block", budget=ts.zcdp(rho=0.01), unit="person", parent="study")
+    words = ("charge", "add", "gaussian(sigma=1)", "--account", "block", "--why", "x")
+    line = world.offer("account raise", *words)
+    pasted = re.split(r" {3,}", line)[1].split(" && ")
+    assert len(pasted) == 2
+    for command in pasted:
+        world.succeed(*typed(command))
+    world.succeed(*words)
 
 
 @case("raise_limit", "shell")
@@ -421,6 +476,155 @@ def a_higher_limit_and_a_delta(world: World) -> None:
     line = world.offer("account raise", *words)
     world.succeed(*typed(line))
     world.succeed(*changed(words, *option(line, "--delta")))
+
+
+BY_WARD = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+LIMITS = ("rho=0.01", "rho=0.01,delta=1e-7", "epsilon=0.2,delta=1e-7", "epsilon=0.2", "mu=0.1", "rho=5,delta=1e-5")
+PRICES = (
+    ("--rho", "0.05"),
+    ("--rho", "0.005"),
+    ("--epsilon", "1"),
+    ("--epsilon", "1", "--delta", "1e-6"),
+    ("--error", "1"),
+    (),
+)
+COMMANDS = (
+    ("query", "visits", "--by", "ward", "--keys", "wards.csv", "--measures", "count", "--why", "x"),
+    ("query", "visits", "--by", "ward", "--private-keys", "1e-6", "--measures", "count", "--why", "x"),
+    ("query", "visits", "--by", "ward", "--measures", "count", "--why", "x"),
+    ("sql", "SELECT COUNT(*) AS n FROM visits", "--why", "x"),
+    ("sql", BY_WARD, "--why", "x"),
+    ("fit", "linear", "visits", "--target", "age", "--features", "age", "--why", "x"),
+)
+PRICE_OPTIONS = ("--rho", "--epsilon", "--error", "--delta")
+
+
+def applied(words: tuple[str, ...], way: str) -> list[str] | None:
+    """The command line with what a way says to type; None if the way is another command or words in brackets."""
+    pieces = [each for each in re.split(r" {3,}", way) if "--" in each]
+    if not pieces or "tallystick " in way:
+        return None
+    action = pieces[0].removeprefix("add ").replace("FILE", "wards.csv")
+    action, _, instead = action.partition(" instead of ")
+    given = list(words)
+    for name in re.findall(r"--[a-z-]+", instead):
+        at = given.index(name)
+        del given[at : at + 2]
+    typed_words = shlex.split(action)
+    while typed_words:
+        name = typed_words.pop(0)
+        value = [typed_words.pop(0)] if typed_words and not typed_words[0].startswith("--") else []
+        if name in given and value:
+            given[given.index(name) + 1] = value[0]
+        else:
+            given += [name, *value]
+    return given
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("limit", LIMITS)
+def test_every_option_that_a_failure_offers_is_answered(world: World, limit: str) -> None:
+    world.registered("--max-groups", "4", "--max-rows-per-group", "1", "--bounds", "age=0:100", limit=limit)
+    tried = 0
+    for command in COMMANDS:
+        for price in PRICES:
+            if command[0] == "fit" and price[:1] == ("--error",):
+                continue
+            words = (*command, *price, "--dry-run")
+            code, text = world.type(*words)
+            if code == 0:
+                continue
+            for way in ways(text):
+                line = applied(words, way)
+                if line is None:
+                    continue
+                tried += 1
+                again, said = world.type(*line)
+                is_priced = any(option in way for option in ("--rho", "--epsilon", "--delta"))
+                is_next = not is_priced and said.splitlines()[0] != text.splitlines()[0]
+                assert again == 0 or is_next, (limit, words, way, said)
+    assert tried > 3
+
+
+def test_a_denial_of_private_keys_offers_keys_and_prices_that_fit(world: World) -> None:
+    world.capped("rho=0.01,delta=1e-7")
+    words = ("query", "visits", "--by", "ward", "--private-keys", "1e-6", "--measures", "count", "--why", "x")
+    offers = world.offers(*words, "--rho", "0.05")
+    assert any("--private-keys 1e-7 --rho 0.01" in each for each in offers)
+    assert any("--keys FILE --rho 0.01 instead of --private-keys" in each for each in offers)
+    world.succeed(*applied((*words, "--rho", "0.05", "--dry-run"), offers[1]))
+    world.succeed(*applied((*words, "--rho", "0.05"), offers[0]))
+
+
+def test_an_epsilon_whose_costs_do_not_fit_is_answered_with_one_that_does(world: World) -> None:
+    world.capped("rho=0.01")
+    words = (*QUERY, "--epsilon", "1")
+    line = world.offer("--epsilon", *words)
+    assert "--delta 1e-6" in line
+    world.succeed(*applied(words, line))
+
+
+def test_costs_below_the_least_are_not_called_more_than_what_is_left(world: World) -> None:
+    world.registered(
+        "--max-groups",
+        "4",
+        "--max-rows-per-group",
+        "1",
+        "--bounds",
+        "age=0:100",
+        "--least-price",
+        "rho=0.01",
+        limit="rho=0.02",
+    )
+    code, text = world.type(*QUERY, "--epsilon", "0.1")
+    assert code == 2
+    assert "more than what is left" not in text
+    assert text.count("less than the least cost of the dataset") == 2
+    world.succeed(
+        *applied((*QUERY, "--epsilon", "0.1", "--dry-run"), world.offer("--epsilon", *QUERY, "--epsilon", "0.1"))
+    )
+    [line] = world.offers(*QUERY, "--rho", "0.001")
+    assert line == "--rho 0.01"
+    world.succeed(*changed((*QUERY, "--rho", "0.001"), "--rho", "0.01"))
+
+
+def test_fewer_groups_come_last_and_say_what_they_leave_out(world: World) -> None:
+    offers = world.capped().offers(*QUERY, "--rho", "0.9")
+    assert "rows in other groups are left out" in offers[-1]
+    assert "--max-groups" in offers[-1]
+
+
+def test_a_text_column_without_bounds_is_not_offered_a_type(world: World) -> None:
+    world.registered("--max-groups", "1", "--max-rows-per-group", "1")
+    code, text = world.type("query", "visits", "--measures", "mean(ward)", "--rho", "0.1", "--why", "x")
+    assert (code, text) == (2, "Error: ward is text. A mean needs a number.\n")
+
+
+def test_a_misspelt_account_gets_the_nearest_name_and_no_new_account(world: World) -> None:
+    world.capped()
+    for words in (("budget", "clinc"), (*QUERY, "--rho", "0.1", "--account", "clinc"), ("account", "show", "clinc")):
+        code, text = world.type(*words)
+        assert (code, text) == (2, "Error: there is no account clinc. Did you mean clinic?\n")
+
+
+def test_a_bare_epsilon_above_the_most_of_a_statement_gets_both_costs(world: World) -> None:
+    world.registered(
+        "--max-groups", "1", "--max-rows-per-group", "1", "--per-query", "rho=0.02", "--most-per-query", "rho=0.2"
+    )
+    words = ("sql", "SELECT COUNT(*) AS n FROM visits", "--why", "x", "--epsilon", "1")
+    code, text = world.type(*words)
+    assert code == 2
+    assert "more than the owner allows in a statement" in text
+    [line] = ways(text)
+    world.succeed(*applied(words, line))
+
+
+@pytest.mark.parametrize("column", ["body mass", "class", "it's"])
+def test_bounds_of_any_column_can_be_pasted(column: str) -> None:
+    text = in_python(Remedy("declare_bounds", column=column, lower=0, upper=100))
+    frame = pyarrow.table({"patient": [1], column: [2.0]})
+    table = ts.Private(frame).table(unit="patient")
+    assert eval(f"table{text}", {"table": table}).declared == ((column, 0, 100),)
 
 
 # ---- arguments
@@ -446,7 +650,7 @@ def a_reason(world: World) -> None:
 @case("set_argument", "sql")
 def a_price(world: World) -> None:
     world.capped().succeed("dataset", "update", "visits", "--keys", "ward=wards.csv")
-    with pytest.raises(InvalidInput, match=r"OPTIONS\(rho=0\.01\), or OPTIONS\(epsilon=0\.1, delta=1e-06\)") as caught:
+    with pytest.raises(InvalidInput, match=r"OPTIONS\(rho=0\.01\), or OPTIONS\(epsilon=0\.5, delta=1e-6\)") as caught:
         ts.sql(COUNTED, ledger="tallystick.db", why="x")
     assert len(caught.value.remedies) == 2
     for remedy in caught.value.remedies:
@@ -489,7 +693,7 @@ def the_two_meanings_of_epsilon(world: World) -> None:
 @case("give_delta", "shell")
 def the_two_meanings_of_epsilon_on_the_command_line(world: World) -> None:
     words = (*QUERY, "--epsilon", "0.5")
-    assert "add --pure." in world.capped().offer("--pure", *words)
+    assert "add --pure" in world.capped().offer("--pure", *words)
     line = world.offer("--delta", *words)
     world.succeed(*words, "--pure")
     world.succeed(*words, *option(line, "--delta"), "--key", "other")
@@ -723,7 +927,7 @@ def a_private_table_beside_another(world: World) -> None:
 @case("join_on_unit", "shell")
 def a_private_table_beside_another_in_a_statement(world: World) -> None:
     words = (*QUERY, "--rho", "0.1", "--join", "visits.csv")
-    assert "JOIN" in world.capped().offer("JOIN", *words)
+    assert world.capped().offer("join", *words).startswith("tallystick sql")
     both = "SELECT COUNT(*) AS n FROM visits AS a JOIN visits AS b ON a.patient = b.patient"
     world.succeed("sql", both, "--rho", "0.1", "--why", "x")
 
@@ -786,6 +990,36 @@ def decisions_on_a_card(world: World) -> None:
     world.succeed(*typed(line))
     world.succeed(*words, "second.html")
     world.succeed("card", "export", "second.html", "--out", "record.yaml")
+
+
+# ---- words of a statement, and programs
+
+
+@case("rewrite", "python")
+@case("rewrite", "shell")
+def other_words_in_a_statement(world: World) -> None:
+    statement = "SELECT SUM(age) FILTER (WHERE ward = 'a') AS n FROM visits TABLESAMPLE (10 PERCENT)"
+    largest = "SELECT MAX(age) AS age FROM visits"
+    words = ("--rho", "0.1", "--why", "x")
+    remedy = provoked("rewrite", lambda: world.capped() and ts.sql(largest, ledger="tallystick.db", why="x", rho=0.1))
+    assert world.offers("sql", largest, *words) == [remedy["to"]]
+    other = remedy["to"].replace("ORDER BY ...", "ORDER BY age")
+    world.succeed("sql", f"SELECT {other} AS age FROM visits", *words)
+    assert world.offers("sql", statement, *words) == ["the whole table: a sample has no smaller price here"]
+
+
+@case("install", "python")
+@case("install", "shell")
+def a_program_that_is_missing(world: World) -> None:
+    import sys
+
+    for name in [module for module in sys.modules if module.split(".")[0] == "matplotlib"]:
+        world.monkeypatch.delitem(sys.modules, name)
+    world.monkeypatch.setitem(sys.modules, "matplotlib", None)
+    [line] = world.offers("plot", "gdp(mu=1)", "--out", "picture.svg")
+    assert line == "pip install '.[plots]'"
+    pyproject = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    assert "\nplots = [" in pyproject
 
 
 # ---- accounts, answers and the ledger
@@ -903,7 +1137,7 @@ def an_answer_that_is_paid_for(world: World) -> None:
             asked(account).plan(rho=0.1).release(why="x")
         remedy = caught[0].message.remedies[0]
         assert not asked(account).plan(rho=0.1).release(why="x", key=remedy["key"]).fresh
-    assert in_sql(remedy) == "OPTIONS(key='first') gives that answer for nothing"
+    assert in_sql(remedy) == "OPTIONS(key='first') reuses that answer without a new charge"
 
 
 @case("reuse_key", "shell")
@@ -993,7 +1227,7 @@ def test_a_ledger_of_another_host_is_accepted_by_a_command_that_can_be_pasted(wo
     head = on_another_host(world)
     words = ("charge", "add", "gaussian(sigma=5)", "--why", "x", "--ledger", "copy of it.db")
     line = world.offer(way, *words)
-    pasted = typed(line[line.rindex("tallystick ") :])
+    pasted = typed(line)
     world.succeed(*[head if word == "HASH" else word for word in pasted])
     world.succeed(*words)
 

@@ -13,39 +13,48 @@ from tallystick.tables.sql.statement import planned
 
 VISITS = "SELECT COUNT(*) FROM visits"
 SAID = {
-    "DELETE FROM visits": ("the statement DELETE at 1:1", "works: a SELECT statement"),
-    "SELEC COUNT(*) FROM visits": ("SELEC at 1:1", "SELECT (did you mean this?)"),
-    "SELECT COUNT(*) FORM visits": ("visits at 1:22", "FROM in place of FORM"),
-    "SELECT COUNT(* FROM visits": ("FROM at 1:16", "closes the one at 1:13"),
-    f"{VISITS} WHERE ward = 'a": ("a quote or a comment at 1:42", "closed again"),
-    f"{VISITS} /* x": ("at 1:29", "closed again"),
-    f"{VISITS} WHERE age > 3 AND": ("AND at 1:43", "may be missing"),
-    "SELECT COUNT(*) FROM vists": ("table vists at 1:22", "visits (did you mean this?)"),
-    f"{VISITS} WHERE wrad = 'a'": ("column wrad at 1:35", "ward (did you mean this?)"),
-    f'{VISITS} WHERE ward = "card"': ("column card at 1:42", "single quotes, 'card'"),
-    f"{VISITS} v WHERE visits.ward = 'a'": ("visits before column ward at 1:37", "one of: v"),
-    "SELECT AVRG(age) FROM visits": ("AVRG at 1:8", "AVG (did you mean this?)"),
-    f"{VISITS} WHERE UPER(ward) = 'A'": ("UPER at 1:35", "UPPER (did you mean this?)"),
-    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilonn=1) COUNT(*) FROM visits": ("epsilonn at 1:42", "epsilon (did"),
-    f"{VISITS} WHERE ward = 5": ("= of text, integer at 1:35", "single quotes"),
+    "DELETE FROM visits": ("the statement DELETE (line 1, column 1)", "a SELECT statement"),
+    "SELEC COUNT(*) FROM visits": ("SELEC (line 1, column 1)", "SELECT (did you mean this?)"),
+    "SELECT COUNT(*) FORM visits": ("visits (line 1, column 22)", "FROM in place of FORM"),
+    "SELECT COUNT(* FROM visits": ("FROM (line 1, column 16)", "closes the one in line 1, column 13"),
+    f"{VISITS} WHERE ward = 'a": ("a quote or a comment (line 1, column 42)", "closed again"),
+    f"{VISITS} /* x": ("(line 1, column 29)", "closed again"),
+    f"{VISITS} WHERE age > 3 AND": ("AND (line 1, column 43)", "may be missing"),
+    "SELECT COUNT(*) FROM vists": ("table vists (line 1, column 22)", "visits (did you mean this?)"),
+    f"{VISITS} WHERE wrad = 'a'": ("column wrad (line 1, column 35)", "ward (did you mean this?)"),
+    f'{VISITS} WHERE ward = "card"': ("column card (line 1, column 42)", "single quotes, 'card'"),
+    f"{VISITS} v WHERE visits.ward = 'a'": ("visits before column ward (line 1, column 37)", "one of: v"),
+    "SELECT AVRG(age) FROM visits": ("AVRG (line 1, column 8)", "AVG (did you mean this?)"),
+    f"{VISITS} WHERE UPER(ward) = 'A'": ("UPER (line 1, column 35)", "UPPER (did you mean this?)"),
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilonn=1) COUNT(*) FROM visits": (
+        "epsilonn (line 1, column 42)",
+        "epsilon (did",
+    ),
+    f"{VISITS} WHERE ward = 5": ("= of text, integer (line 1, column 35)", "single quotes"),
     f"{VISITS} WHERE ward || age = 'a1'": ("|| of text, integer", "CAST"),
-    f"{VISITS} WHERE age IS DISTINCT FROM 3": ("IS DISTINCT FROM at 1:35", "IS NULL"),
-    f"{VISITS} WHERE ward SIMILAR TO 'x'": ("SIMILAR TO at 1:35", "LIKE"),
-    f"{VISITS} WHERE visited AT TIME ZONE 'UTC' > '2026-01-01'": ("AT TIME ZONE at 1:35", "day in UTC"),
-    f"{VISITS} WHERE POSITION('a' IN ward) = 1": ("POSITION at 1:35", "LIKE"),
-    f"{VISITS} WHERE visited > INTERVAL '1 day'": ("INTERVAL alone at 1:45", "a date + INTERVAL"),
+    f"{VISITS} WHERE age IS DISTINCT FROM 3": ("IS DISTINCT FROM (line 1, column 35)", "IS NULL"),
+    f"{VISITS} WHERE ward SIMILAR TO 'x'": ("SIMILAR TO (line 1, column 35)", "LIKE"),
+    f"{VISITS} WHERE visited AT TIME ZONE 'UTC' > '2026-01-01'": ("AT TIME ZONE (line 1, column 35)", "day in UTC"),
+    f"{VISITS} WHERE POSITION('a' IN ward) = 1": ("POSITION (line 1, column 35)", "LIKE"),
+    f"{VISITS} WHERE visited > INTERVAL '1 day'": ("INTERVAL alone (line 1, column 45)", "a date + INTERVAL"),
     f"{VISITS} NATURAL JOIN patients": ("NATURAL", "USING"),
-    f"{VISITS} RIGHT JOIN patients USING (patient)": ("RIGHT JOIN at 1:35", "other way round"),
+    f"{VISITS} RIGHT JOIN patients USING (patient)": ("RIGHT JOIN (line 1, column 35)", "other way round"),
     f"{VISITS} GROUP BY": ("GROUP BY with nothing behind it", "columns"),
-    "SELECT TO_CHAR(visited, 'YYYY') AS y, COUNT(*) FROM visits GROUP BY 1": ("TO_CHAR at 1:8", "DATE_TRUNC"),
-    "SELECT SUM(DISTINCT age) FROM visits": ("DISTINCT in SUM at 1:12", "subquery"),
-    "SELECT APPROX_COUNT_DISTINCT(ward) FROM visits": ("APPROX_COUNT_DISTINCT at 1:8", "COUNT(DISTINCT"),
-    "SELECT ARRAY_AGG(ward) FROM visits": ("ARRAY_AGG at 1:8", "rows of people"),
+    "SELECT TO_CHAR(visited, 'YYYY') AS y, COUNT(*) FROM visits GROUP BY 1": (
+        "TO_CHAR (line 1, column 8)",
+        "DATE_TRUNC",
+    ),
+    "SELECT SUM(DISTINCT age) FROM visits": ("DISTINCT in SUM (line 1, column 12)", "subquery"),
+    "SELECT APPROX_COUNT_DISTINCT(ward) FROM visits": ("APPROX_COUNT_DISTINCT (line 1, column 8)", "COUNT(DISTINCT"),
+    "SELECT ARRAY_AGG(ward) FROM visits": ("ARRAY_AGG (line 1, column 8)", "rows of people"),
     "SELECT ward, COUNT(*) FROM visits GROUP BY ward WITH ROLLUP": ("ROLLUP", "finest level"),
-    "SELECT JSON_EXTRACT(remark, '$.x') AS j, COUNT(*) FROM visits GROUP BY 1": ("JSON_EXTRACT at 1:8", "the owner"),
+    "SELECT JSON_EXTRACT(remark, '$.x') AS j, COUNT(*) FROM visits GROUP BY 1": (
+        "JSON_EXTRACT (line 1, column 8)",
+        "the owner",
+    ),
     f"{VISITS} WHERE TRIM(BOTH 'x' FROM ward) = 'a'": ("other characters in TRIM", "spaces"),
-    f"{VISITS} WHERE age = {'9' * 5000}": ("a number of 5000 digits at", "at most 400"),
-    f"{VISITS} LIMIT {'9' * 5000}": ("a number of 5000 digits at", "at most 400"),
+    f"{VISITS} WHERE age = {'9' * 5000}": ("a number of 5000 digits (line", "at most 400"),
+    f"{VISITS} LIMIT {'9' * 5000}": ("a number of 5000 digits (line", "at most 400"),
 }  # fmt: skip
 
 
@@ -60,7 +69,7 @@ def test_a_refusal_says_what_where_and_the_way_out(sql: str) -> None:
     said = refusal(sql)
     what, fix = SAID[sql]
     assert what in said
-    assert fix in said.partition("; ")[2]
+    assert fix in re.split(r"cannot be answered|is not allowed; ", said, maxsplit=1)[1].replace(". Try: ", "", 1)
 
 
 def test_no_refusal_of_the_corpus_has_a_word_in_it_that_nobody_typed() -> None:
@@ -70,7 +79,7 @@ def test_no_refusal_of_the_corpus_has_a_word_in_it_that_nobody_typed() -> None:
         try:
             planned(record["sql"], catalogue())
         except TallystickError as problem:
-            what = re.split(r" at \d+:\d+", str(problem))[0]
+            what = re.split(r" \(line \d+", str(problem))[0]
             strange = [word for word in re.findall(r"[A-Z_]{3,}", what) if word not in record["sql"].upper()]
             assert not set(strange) - {"JOIN", "FROM", "SELECT", "PARTITION", "STRING_AGG"}, what
             seen += 1
@@ -80,12 +89,12 @@ def test_no_refusal_of_the_corpus_has_a_word_in_it_that_nobody_typed() -> None:
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
-        ("SHOW TABLES", ("the statement SHOW at 1:1", "ledger.datasets()")),
-        ("DESCRIBE visits", ("the statement DESCRIBE at 1:1", "ledger.datasets()")),
-        (f"{VISITS} WHERE 1 = 0", ("a condition that no row meets at 1:35", "EXPLAIN")),
+        ("SHOW TABLES", ("the statement SHOW (line 1, column 1)", "ledger.datasets()")),
+        ("DESCRIBE visits", ("the statement DESCRIBE (line 1, column 1)", "ledger.datasets()")),
+        (f"{VISITS} WHERE 1 = 0", ("a condition that no row meets (line 1, column 35)", "EXPLAIN")),
         (f"{VISITS} WHERE FALSE AND age > 3", ("a condition that no row meets", "EXPLAIN")),
         (f"{VISITS} WHERE EXTRACT(hour FROM visited) > 3", ("EXTRACT(hour)", "counts as its day in UTC", "dow")),
-        ("SELECT AVG(ward) FROM visits", ("AVG of type text", "types={'ward': 'number'}")),
+        ("SELECT AVG(ward) FROM visits", ("AVG of type text", "a column or expression of numbers")),
         ("SELECT AVG(ward || 'a') FROM visits", ("AVG of type text", "a column or expression of numbers")),
     ],
 )

@@ -59,7 +59,7 @@ class Trial:
     def _refused(self, one: generator.Written, said: str) -> None:
         self.counts["refused"] += 1
         self.refusals[reason(said)] += 1
-        if "works: " not in said and "; give " not in said:
+        if ". Try: " not in said and "; give " not in said:
             self._found("refused without a way out", one, said)
         for kind in one.hostile & {*hostile.RELATIONS, *hostile.WHOLE}:
             try:

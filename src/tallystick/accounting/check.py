@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tallystick.accounting.adjacency import read_adjacency, read_unit
-from tallystick.digits import typed
+from tallystick.digits import ACCOUNTANT, nearest, typed
 from tallystick.errors import InvalidInput, Remedy
 from tallystick.numerics.law import Array
 
@@ -84,6 +84,11 @@ def inside(name: str, value: Any, allowed: str = "a number strictly between 0 an
     return number
 
 
+def _shown(limit: float) -> str:
+    """A limit of a range as people write it."""
+    return typed(limit) if abs(limit) < 1e7 else nearest(limit, ACCOUNTANT)
+
+
 def between(name: str, value: Any, low: float, high: float) -> float:
     """A number in [low, high].
 
@@ -92,7 +97,7 @@ def between(name: str, value: Any, low: float, high: float) -> float:
     """
     if type(value) is float and low <= value <= high:
         return value
-    allowed = f"a number from {typed(low)} to {typed(high)}"
+    allowed = f"a number from {_shown(low)} to {_shown(high)}"
     number = finite(name, value, allowed)
     if not low <= number <= high:
         raise InvalidInput(name, value, allowed)

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any
 
@@ -23,7 +24,6 @@ from tallystick.accounting import losses as losses  # defines the words
 from tallystick.accounting.loss import CONSTRUCTORS, PrivacyLoss
 from tallystick.digits import up
 from tallystick.errors import ExpressionError
-from tallystick.printing import one_of
 
 METHODS = ("sampled", "subset", "for_groups", "as_replace", "allocated")
 LONGEST_TEXT = 200_000
@@ -87,7 +87,7 @@ def read_loss(text: str) -> PrivacyLoss:
     >>> read_loss("__import__('os')")
     Traceback (most recent call last):
     ...
-    tallystick.errors.ExpressionError: expression (column 1) = '__import__' is not allowed; give one of approx_dp, ...
+    tallystick.errors.ExpressionError: unknown name __import__ (column 1); give one of approx_dp, ...
     """
     return parse(text).at()
 
@@ -235,7 +235,7 @@ class _Reader:
             return getattr(owner, node.attr)  # type: ignore[no-any-return]
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
         if name not in CONSTRUCTORS:
-            raise _refused(node, f"one of {one_of(name, sorted(CONSTRUCTORS), most=len(CONSTRUCTORS))}")
+            raise _unknown(node, name)
         return CONSTRUCTORS[name]
 
     def listing(self, node: ast.List | ast.Tuple, depth: int) -> list[Value]:
@@ -315,6 +315,15 @@ def _refused(node: ast.expr, allowed: str, *, shown: str | None = None) -> Expre
     if shown is None:
         shown = node.id if isinstance(node, ast.Name) else _source(node)
     return ExpressionError(f"expression (column {node.col_offset + 1})", shown, allowed)
+
+
+def _unknown(node: ast.expr, name: str) -> ExpressionError:
+    """The error for a name that is not a constructor: the nearest one, or else all of them."""
+    problem = f"unknown name {name or _source(node)} (column {node.col_offset + 1})"
+    near = get_close_matches(name.casefold(), sorted(CONSTRUCTORS), n=1)
+    if near:
+        return ExpressionError("expression", name, "", problem=f"{problem}. Did you mean {near[0]}?")
+    return ExpressionError("expression", name, _NAMES, problem=problem)
 
 
 def _source(node: ast.expr) -> str:

@@ -176,6 +176,6 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 0
     except Exception as error:
         if hasattr(error, "format_message"):  # the argument parser's own exceptions
-            return failure.from_usage(error, given).report(as_json=as_json, words=words)
+            return failure.from_usage(error).report(as_json=as_json, words=words)
         print(visible(place.without_secrets(traceback.format_exc(), words), lines=True), file=sys.stderr)
         return failure.from_bug(error).report(as_json=as_json, words=words)

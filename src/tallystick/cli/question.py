@@ -133,16 +133,21 @@ class TableOptions:
         """The budget words that were given."""
         return {name: value for name, value in self.budget.items() if value is not None}
 
-    def check_price(self) -> None:
-        """Exactly one price was named."""
+    def check_price(self, query: Query) -> None:
+        """Exactly one price was named; else offer prices that the account can pay."""
+        from tallystick.tables.denial import example_prices
+
         named = [f"--{word}" for word in ("rho", "epsilon", "error") if self.budget.get(word) is not None]
-        if len(named) != 1:
-            raise InvalidInput("the price", " and ".join(named) or None, "one of --rho 0.01, --epsilon 0.5, --error 40")
+        if len(named) > 1:
+            raise InvalidInput("price", named, "one of them", problem=f"{' and '.join(named)} are two prices")
+        if not named:
+            remedies = example_prices(query, query.table.account)
+            raise InvalidInput("price", None, "", code="no_price", remedies=remedies, problem="no price is named")
 
     def plans(self, table: Table, *, suggest: bool = False) -> tuple[Plan, ...]:
         """The question with its price, or with ``suggest`` three of them: cheaper, as asked, more exact."""
-        self.check_price()
         query = self.query(table)
+        self.check_price(query)
         return query.suggest(**self.price) if suggest else (query.plan(**self.price),)
 
     def to_data(self) -> dict[str, Any]:
@@ -171,7 +176,12 @@ def asked(text: str, table: Table) -> tuple[Table, dict[str, Measure]]:
         try:
             return pieces.measures(text, table)
         except TallystickError as problem:
-            raise InvalidInput("measures", text, f"{own.allowed}; or in SQL ({problem})") from None
+            is_word = own.code == "unknown_measure"  # and not a function of SQL that has another problem
+            if is_word and isinstance(problem, InvalidInput) and problem.argument == "sql":
+                raise own from None
+            if is_word:
+                raise problem from None
+            raise own from None
 
 
 def joined(table: Table, path: Path) -> Table:
@@ -207,9 +217,12 @@ def _of_option(option: str, text: str, table: Table) -> Iterator[None]:
         words = set(re.findall(r"\w+", text))
         texts = [name for name, kind in table.schema.columns if kind == "text" and name in words]
         remedies = list(problem.remedies)
-        if texts and table.source.castable and problem.code == "types_differ":
+        if texts and table.source.castable and problem.code == "types_differ" and re.search(r"\d", text):
             remedies.append(declared_number(texts[0]))
-        raise InvalidInput(option, problem.value, problem.allowed, code=problem.code, remedies=remedies) from None
+        said = f"--{option}: {problem.message}"
+        raise InvalidInput(
+            option, problem.value, problem.allowed, code=problem.code, remedies=remedies, problem=said
+        ) from None
 
 
 def where(text: str, table: Table) -> Expression:

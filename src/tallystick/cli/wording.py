@@ -12,12 +12,13 @@ from typing import Any, Final
 from tallystick.errors import Problem, Remedy
 from tallystick.wording import (
     IN_SQL,
-    delta_text,
+    groups_left_out,
     kept_measures,
     larger_error,
+    noise_error,
     noise_text,
     number_text,
-    pure_text,
+    raised_limits,
     register,
     set_arguments,
 )
@@ -48,7 +49,8 @@ class Command:
         options = {}
         for parameter in command.params:
             is_option = parameter.param_type_name == "option"
-            options[parameter.name] = parameter.opts[0] if is_option else parameter.name.upper()
+            shown = parameter.metavar or parameter.name.upper()
+            options[parameter.name] = parameter.opts[0] if is_option else shown
         try:
             values = command.make_context(" ".join(path), words, resilient_parsing=True).params
         except Exception:  # words that the parser itself refused
@@ -63,7 +65,8 @@ class Command:
         name = argument.partition("[")[0]
         name = PARAMETERS.get(name, name)
         own = self.values.get(name)
-        is_other = isinstance(own, int | float) and isinstance(value, int | float) and own != value
+        are_numbers = isinstance(own, int | float) and isinstance(value, int | float)
+        is_other = are_numbers and number_text(own) != number_text(value)  # NaN has one text
         return None if is_other else self.options.get(name)
 
     def named(self, argument: str, value: Any) -> str:
@@ -99,149 +102,235 @@ class Command:
         return f"tallystick dataset update {self.dataset(remedy)} {options}{self.ledger}"
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way out of an error: what to type, a short name for it, and its effect."""
+
+    action: str
+    label: str = ""
+    effect: str = ""
+
+    @property
+    def is_command(self) -> bool:
+        """True if the action is a whole command."""
+        return self.action.startswith("tallystick ")
+
+    def __str__(self) -> str:
+        named = f"{self.label}: {self.action}" if self.label else self.action
+        return f"{named} ({self.effect})" if self.effect else named
+
+
 def _price(remedy: Remedy, command: Command) -> str:
     argument = remedy.get("argument")
     return "" if argument is None else command.named(argument, remedy["value"])
 
 
-def _lower_price(remedy: Remedy, command: Command) -> str:
+def _instead(remedy: Remedy, command: Command, *replaced: str) -> str:
+    """The options of the command line that a way replaces: the named ones, and those that name another price."""
+    if remedy.get("argument"):
+        others = [name for name in ("rho", "epsilon", "error") if name != remedy["argument"]]
+        replaced = (*replaced, *others)
+    named = [command.options[name] for name in replaced if command.values.get(name) is not None]
+    return f" instead of {' and '.join(named)}" if named else ""
+
+
+def _lower_price(remedy: Remedy, command: Command) -> Way:
     price = _price(remedy, command)
     is_option = remedy["argument"] in command.options
-    return (price if is_option else f"a new plan with {price}") + larger_error(remedy)
+    action = f"{price}{_instead(remedy, command)}" if is_option else f"a new plan with {price}"
+    effect = larger_error(remedy)
+    return Way(action, "larger error" if effect else "lower cost", effect)
 
 
-def _groups(remedy: Remedy, command: Command) -> str:
+def _measures(remedy: Remedy, command: Command) -> Way:
     price = _price(remedy, command)
-    then = f" and {price}" if price else ""
+    kept = ", ".join(remedy["measures"])
+    action = f"{price}{_instead(remedy, command)} with {kept} alone" if price else f"{kept} alone"
+    return Way(action, "fewer measures", kept_measures(remedy))
+
+
+def _groups(remedy: Remedy, command: Command) -> Way:
+    price = _price(remedy, command)
+    instead = _instead(remedy, command)
+    then = f"then {price}{instead} has the same noise" if price else "then the same noise fits"
     update = command.update(remedy, f"--max-groups {remedy['max_groups']}")
-    return f"fewer groups per unit, same noise{then}: {update}"
+    return Way(update, "fewer groups", f"{then}; {groups_left_out(remedy)}")
 
 
-def _raised(remedy: Remedy, command: Command) -> str:
+def _raised(remedy: Remedy, command: Command) -> Way:
+    lines = []
+    for account, budget in raised_limits(remedy):
+        options = f'--budget "{budget}" --why "..."{command.ledger}'
+        lines.append(f"tallystick account raise {shlex.quote(account)} {options}")
     delta = remedy.get("delta")
-    then = "" if delta is None else f", and then {command.named('delta', delta)}"
-    account = shlex.quote(remedy["account"])
-    return (
-        f"a higher limit{then}: tallystick account raise {account} "
-        f'--budget "{remedy["budget"]}" --why "..."{command.ledger}'
-    )
+    then = "" if delta is None else f"then add {command.named('delta', delta)}; "
+    return Way(" && ".join(lines), "higher limit", f"{then}weakens the guarantee; earlier cards no longer verify")
 
 
-def _caps(remedy: Remedy, command: Command) -> str:
+def _caps(remedy: Remedy, command: Command) -> Way:
     options = " ".join(f"--{cap.replace('_', '-')} 1" for cap in remedy["caps"])
-    return f"register how much one unit counts, such as: {command.update(remedy, options)}"
+    return Way(command.update(remedy, options), effect="registers how much one person counts; 1 is an example")
 
 
-def _bounds(remedy: Remedy, command: Command) -> str:
+def _bounds(remedy: Remedy, command: Command) -> Way:
     ends = f"{number_text(remedy['lower'])}:{number_text(remedy['upper'])}"
     column = shlex.quote(remedy["column"])
-    return f"public bounds, such as: {command.update(remedy, f'--bounds {column}={ends}')}"
+    return Way(command.update(remedy, f"--bounds {column}={ends}"), effect="registers public bounds; an example")
 
 
-def _type(remedy: Remedy, command: Command) -> str:
-    return command.update(remedy, f"--type {shlex.quote(remedy['column'])}={remedy['type']}")
+def _type(remedy: Remedy, command: Command) -> Way:
+    update = command.update(remedy, f"--type {shlex.quote(remedy['column'])}={remedy['type']}")
+    return Way(update, effect="cells that are not numbers then count as missing")
 
 
 def _accepted(command: Command, how: str) -> str:
     return f"tallystick ledger accept {how}{command.ledger}"
 
 
-def _decisions(remedy: Remedy, command: Command) -> str:
+def _decisions(remedy: Remedy, command: Command) -> Way:
     options = " ".join(f'--about "{name}={answer}"' for name, answer in remedy["answers"].items())
-    return f"answers, kept with the data set: {command.update(remedy, options)}"
+    return Way(command.update(remedy, options), effect="keeps the answers with the dataset")
 
 
-def _without_limit(remedy: Remedy, command: Command) -> str | None:
+def _without_limit(remedy: Remedy, command: Command) -> Way | None:
     """An account that exists needs no limit; a command that always takes one cannot leave it out."""
     option = command.options.get("limit")
-    return None if option is None else f"leave {option} out: account {remedy['account']} keeps its limit"
+    return None if option is None else Way(f"leave {option} out", effect=f"{remedy['account']} keeps its limit")
 
 
-def _written_again(remedy: Remedy, command: Command) -> str:
+def _arguments(remedy: Remedy, command: Command) -> Way:
+    words = " ".join(command.named(*one) for one in set_arguments(remedy).items())
+    instead = _instead(remedy, command) if remedy["argument"] in ("rho", "epsilon") else ""
+    return Way(f"{words}{instead}", "another price")
+
+
+def _pure(remedy: Remedy, command: Command) -> Way:
+    effect = f"costs {remedy['cost']}, {remedy['share']}"
+    return Way(f"add {command.named('pure', True)}", f"pure epsilon {number_text(remedy['epsilon'])}", effect)
+
+
+def _with_delta(remedy: Remedy, command: Command) -> Way:
+    label = f"epsilon {number_text(remedy['epsilon'])} at delta {number_text(remedy['delta'])}"
+    return Way(f"add {command.named('delta', remedy['delta'])}", label, f"costs {remedy['cost']}")
+
+
+def _public_keys(remedy: Remedy, command: Command) -> Way:
+    price = f" {_price(remedy, command)}" if remedy.get("argument") else ""
+    action = f"--keys FILE{price}{_instead(remedy, command, 'private_keys')}"
+    return Way(action, "public groups", "a public list of the groups, which needs no delta")
+
+
+def _private_keys(remedy: Remedy, command: Command) -> Way:
+    price = f" {_price(remedy, command)}" if remedy.get("argument") else ""
+    words = f"--private-keys {number_text(remedy['delta'])}{price}{_instead(remedy, command, 'keys')}"
+    return Way(words, "smaller delta", "finds the groups in the data, which uses delta")
+
+
+def _written_again(remedy: Remedy, command: Command) -> Way:
     option = command.options.get(remedy["argument"])
     another = "" if option is None else f" and another {option}"
-    return f"the same command with --key {shlex.quote(remedy['key'])}{another}: it charges nothing"
+    return Way(
+        f"the same command with --key {shlex.quote(remedy['key'])}{another}", effect="reuses the answer, no charge"
+    )
 
 
-SHELL: Final[Mapping[str, Callable[[Remedy, Command], str | None]]] = {
+def _imported_older(remedy: Remedy, command: Command) -> Way:
+    file = shlex.quote(str(command.values.get("file", "FILE")))
+    return Way(
+        f'tallystick ledger import {file} --older --why "..."{command.ledger}',
+        effect="for the owner of the ledger, if no newer export exists",
+    )
+
+
+SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {
     "lower_price": _lower_price,
-    "keep_measures": lambda each, command: kept_measures(each, _price(each, command)),
+    "keep_measures": _measures,
     "lower_max_groups": _groups,
-    "change_delta": lambda each, command: f"the same with {command.named('delta', each['delta'])}, for {each['cost']}",
-    "add_noise": lambda each, command: noise_text(each),
-    "lower_loss": lambda each, command: f'a smaller loss: "{each["loss"]}"',
+    "change_delta": lambda each, command: Way(
+        command.named("delta", each["delta"]), "another delta", f"costs {each['cost']}"
+    ),
+    "add_noise": lambda each, command: Way(f'"{noise_text(each)}"', "more noise", noise_error(each)),
+    "lower_loss": lambda each, command: Way(f'"{each["loss"]}"', "smaller loss"),
     "raise_limit": _raised,
-    "set_argument": lambda each, command: " ".join(command.named(*one) for one in set_arguments(each).items()),
-    "mean_pure": lambda each, command: pure_text(each, command.named("pure", True)),
-    "give_delta": lambda each, command: delta_text(each, command.named("delta", each["delta"])),
-    "round_up": lambda each, command: f"round it up, to {each['value']}: one step too many is on the safe side",
-    "list_keys": lambda each, command: "public keys (--keys FILE), which need no delta",
-    "find_keys": lambda each, command: f"--private-keys {number_text(each['delta'])}, which finds them in the data",
+    "set_argument": _arguments,
+    "mean_pure": _pure,
+    "give_delta": _with_delta,
+    "round_up": lambda each, command: Way(f"round it up to {each['value']}", effect="one step too many is safe"),
+    "list_keys": _public_keys,
+    "find_keys": _private_keys,
     "declare_caps": _caps,
     "declare_bounds": _bounds,
     "declare_type": _type,
-    "name_public_table": lambda each, command: "--public NAME=FILE for a public table",
+    "name_public_table": lambda each, command: Way("--public NAME=FILE", effect="names a public table"),
     "pass_frame": lambda each, command: None,
-    "join_on_unit": lambda each, command: (
-        "'tallystick sql', in whose statements private tables meet on their unit: ... JOIN ... ON ..."
+    "join_on_unit": lambda each, command: Way(
+        "tallystick sql", effect="its statements join private tables on the column of the person"
     ),
-    "update_table": lambda each, command: f"tallystick dataset update {command.dataset(each)}{command.ledger}",
-    "move_source": lambda each, command: (
-        f"with its new place: tallystick dataset update {command.dataset(each)} --source NEW_PLACE{command.ledger}"
+    "update_table": lambda each, command: Way(f"tallystick dataset update {command.dataset(each)}{command.ledger}"),
+    "move_source": lambda each, command: Way(
+        f"tallystick dataset update {command.dataset(each)} --source NEW_PLACE{command.ledger}"
     ),
-    "add_dataset": lambda each, command: (
-        f"tallystick dataset add FILE --population WHOSE --unit COLUMN --limit rho=0.5{command.ledger}"
+    "add_dataset": lambda each, command: Way(
+        f"tallystick dataset add FILE --population NAME --unit COLUMN --limit rho=0.5{command.ledger}"
     ),
-    "show_datasets": lambda each, command: f"tallystick dataset list{command.ledger}",
-    "open_account": lambda each, command: (
+    "show_datasets": lambda each, command: Way(f"tallystick dataset list{command.ledger}"),
+    "open_account": lambda each, command: Way(
         f'tallystick account open {shlex.quote(each["account"])} --budget "{each["budget"]}"{command.ledger}'
     ),
     "reopen_account": _without_limit,
     "state_decisions": _decisions,
-    "clear_failure": lambda each, command: (
+    "clear_failure": lambda each, command: Way(
         f'tallystick dataset clear {command.dataset(each)} --why "..."{command.ledger}'
     ),
-    "reuse_key": lambda each, command: f"--key {shlex.quote(each['key'])} gives that answer for nothing",
+    "reuse_key": lambda each, command: Way(f"--key {shlex.quote(each['key'])}", effect="reuses that answer, no charge"),
     "write_again": _written_again,
-    "verify_ledger": lambda each, command: f"tallystick ledger verify{command.ledger}",
-    "create_ledger": lambda each, command: f"tallystick ledger init {shlex.quote(each['place'])}",
-    "start_again": lambda each, command: (
-        "if its owner starts again on purpose: "
-        f'tallystick ledger init {shlex.quote(each["place"])} --first-use --why "..."'
+    "verify_ledger": lambda each, command: Way(f"tallystick ledger verify{command.ledger}"),
+    "create_ledger": lambda each, command: Way(f"tallystick ledger init {shlex.quote(each['place'])}"),
+    "start_again": lambda each, command: Way(
+        f'tallystick ledger init {shlex.quote(each["place"])} --first-use --why "..."',
+        effect="if its owner starts again on purpose",
     ),
-    "accept_head": lambda each, command: (
-        "with the HASH that 'tallystick ledger head' prints on a host that knows the ledger, or that a receipt or a "
-        f"card of it shows: {_accepted(command, '--expect-head HASH')}"
+    "accept_head": lambda each, command: Way(
+        _accepted(command, "--expect-head HASH"),
+        effect="HASH is what 'tallystick ledger head' prints on a host that knows the ledger, or a receipt shows",
     ),
-    "accept_first_use": lambda each, command: (
-        "if no head is known, the owner of the ledger runs: " + _accepted(command, '--first-use --why "..."')
+    "accept_first_use": lambda each, command: Way(
+        _accepted(command, '--first-use --why "..."'), effect="for the owner of the ledger, if no head is known"
     ),
-    "accept_older": lambda each, command: (
-        "if the newest copy is lost, the owner of the ledger runs: " + _accepted(command, '--older --why "..."')
+    "accept_older": lambda each, command: Way(
+        _accepted(command, '--older --why "..."'), effect="for the owner of the ledger, if the newest copy is lost"
     ),
-    "import_older": lambda each, command: (
-        "if no newer export exists, the owner of the ledger runs: tallystick ledger import "
-        f'{shlex.quote(str(command.values.get("file", "FILE")))} --older --why "..."{command.ledger}'
-    ),
+    "import_older": _imported_older,
+    "rewrite": lambda each, command: Way(each["to"]),
+    "install": lambda each, command: Way(f"pip install {each['packages']}"),
 }
 """The shell's words for every kind of remedy."""
 register("shell", SHELL)
 
 
-def in_shell(remedy: Remedy, command: Command) -> str | None:
+def way_in_shell(remedy: Remedy, command: Command) -> Way | None:
     """A remedy as options of a command, as words of its statement, or as another command.
 
     >>> query = Command(("query",), {"rho": "--rho"}, {"dataset": "visits", "ledger": "a b.db"})
-    >>> in_shell(Remedy("lower_price", argument="rho", value=0.04), query)
-    '--rho 0.04'
-    >>> in_shell(Remedy("declare_type", column="age", type="number"), query)
+    >>> way_in_shell(Remedy("declare_type", column="age", type="number"), query).action
     "tallystick dataset update visits --type age=number --ledger 'a b.db'"
     """
     is_in_statement = remedy.kind in IN_STATEMENT or remedy.get("in_statement")  # which overrides options
     if command.takes_statement and is_in_statement:
-        return IN_SQL[remedy.kind](remedy)
+        text = IN_SQL[remedy.kind](remedy)
+        return None if text is None else Way(text)
     words = SHELL.get(remedy.kind)
     return None if words is None else words(remedy, command)
+
+
+def in_shell(remedy: Remedy, command: Command) -> str | None:
+    """A remedy in one line of the shell's words.
+
+    >>> in_shell(Remedy("lower_price", argument="rho", value=0.04), Command(("query",), {"rho": "--rho"}))
+    'lower cost: --rho 0.04'
+    """
+    way = way_in_shell(remedy, command)
+    return None if way is None else str(way)
 
 
 _RUNNING: ContextVar[Callable[[], Command]] = ContextVar("running", default=Command)
@@ -262,7 +351,12 @@ def running_command() -> Command:
     return _RUNNING.get()()
 
 
+def ways_in_shell(problem: Problem, command: Command) -> list[Way]:
+    """What a problem offers."""
+    ways = [way_in_shell(remedy, command) for remedy in problem.remedies]
+    return [way for way in ways if way is not None]
+
+
 def offers_in_shell(problem: Problem, command: Command) -> list[str]:
     """What a problem offers, a line each."""
-    lines = [in_shell(remedy, command) for remedy in problem.remedies]
-    return [line for line in lines if line]
+    return [str(way) for way in ways_in_shell(problem, command)]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.accounting import losses
 from tallystick.accounting.dp_events import from_dp_accounting
 from tallystick.accounting.dp_events_written import Event, to_dp_accounting
-from tallystick.errors import InvalidInput, Unavailable
+from tallystick.errors import InvalidInput, Remedy, Unavailable
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -73,7 +73,8 @@ def _package() -> Any:
     try:
         import dp_accounting
     except ImportError:
-        raise Unavailable("dp_accounting is not installed; works: pip install dp-accounting") from None
+        remedies = [Remedy("install", packages="dp-accounting")]
+        raise Unavailable("dp_accounting is not installed", remedies=remedies) from None
     return dp_accounting
 
 

@@ -194,19 +194,19 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         says which epsilon is meant.
         """
         if pure and getattr(self, "delta", None):
-            raise InvalidInput("pure", True, "a fit without a delta: pure=True says that the delta is 0")
+            raise InvalidInput("pure", True, "an epsilon, and no delta", problem="pure means that the delta is 0")
         if pure or counts_epsilon(account) or not self._has_epsilon_alone:
             return
         cost = account.price(self.privacy)
         delta = account.quoted_delta()
-        raise two_costs(
-            account,
-            float(self._stated_epsilon),
-            delta,
-            cost,
-            lambda at: account.price(privacy_at(at)),
-            estimator=type(self).__name__,
-        )
+
+        def price_at(epsilon: float, at: float) -> Amount:
+            if epsilon == self._stated_epsilon:
+                return account.price(privacy_at(at))
+            return account.price(clone(self).set_params(epsilon=epsilon, delta=at).privacy)
+
+        stated = float(self._stated_epsilon)
+        raise two_costs(account, stated, delta, cost, price_at, estimator=type(self).__name__)
 
     @property
     def _has_epsilon_alone(self) -> bool:

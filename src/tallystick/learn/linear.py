@@ -256,7 +256,7 @@ class LinearRegression(PaidGoodness, RegressorMixin, Estimator):  # type: ignore
             raise InvalidInput("delta", self.delta, "a number below 1, or None for pure privacy")
         method = self.method or ("adassp" if delta else "laplace")
         if method not in METHODS or (method == "laplace") != (delta == 0.0):
-            allowed = '"adassp" or "gram" (they need a delta above 0), "laplace" (delta None), or None'
+            allowed = '"adassp" or "gram" (they need a delta above 0), "laplace" (no delta)'
             raise InvalidInput("method", self.method, allowed)
         return method
 

@@ -338,7 +338,7 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
         return Perturbed(rows, sigma, ridge, False, strength, most, adjacency, apart > 1)
 
     def _solver(self, epsilon: float, delta: float, classes: int) -> str:
-        allowed = '"objective" or "noisy_gd" (they need a delta above 0), "knorm" (delta 0), or None'
+        allowed = '"objective" or "noisy_gd" (they need a delta above 0), "knorm" (delta 0)'
         if self.solver is None:
             if delta == 0.0:
                 return "knorm"

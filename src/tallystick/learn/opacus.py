@@ -15,7 +15,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from tallystick.accounting.foreign import from_opacus
-from tallystick.errors import Unavailable
+from tallystick.errors import Remedy, Unavailable
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -32,7 +32,8 @@ def register(name: str = "tallystick") -> None:
         from opacus.accountants import IAccountant
         from opacus.accountants.registry import register_accountant
     except ImportError:
-        raise Unavailable("there is no Opacus here that can be extended; works: pip install 'opacus>=1.6'") from None
+        remedies = [Remedy("install", packages="'opacus>=1.6'")]
+        raise Unavailable("there is no Opacus here that can be extended", remedies=remedies) from None
 
     def named(cls: type) -> str:
         return name

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.errors import InvalidInput, Refused, Remedy, Unavailable
 from tallystick.learn import made_up_rows
 from tallystick.learn.function_identity import function_identity
 
@@ -45,7 +45,8 @@ try:
     )
     from sklearn.utils import _safe_indexing as columns_of
 except ImportError:
-    raise Unavailable("estimators need scikit-learn; works: pip install '.[learn]'") from None
+    remedies = [Remedy("install", packages="'.[learn]'")]
+    raise Unavailable("estimators need scikit-learn", remedies=remedies) from None
 
 PUBLIC = "public"
 STATELESS = (Normalizer, Binarizer, PolynomialFeatures)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tallystick.errors import Unavailable
+from tallystick.errors import Remedy, Unavailable
 
 try:
     from sklearn.base import BaseEstimator as BaseEstimator
@@ -12,4 +12,5 @@ try:
     from sklearn.exceptions import DataConversionWarning as DataConversionWarning
     from sklearn.utils.validation import check_is_fitted as check_is_fitted
 except ImportError:
-    raise Unavailable("estimators need scikit-learn; works: pip install '.[learn]'") from None
+    remedies = [Remedy("install", packages="'.[learn]'")]
+    raise Unavailable("estimators need scikit-learn", remedies=remedies) from None

@@ -224,20 +224,20 @@ def _paid(model: Any, release: Release, X: Any, y: Any, options: dict[str, Any])
     paid = stored_answer(asked, account, **about)
     if paid is None:
         if not pure and not delta:
-            _require_stated(account, epsilon, lambda at: release(data, epsilon, at))
+            _require_stated(account, float(epsilon), lambda other, at: release(data, other, at))
         paid = pay(asked, account, lease=LEASE, **about)
     return float(paid.answer)
 
 
-def _require_stated(account: Account, epsilon: float, release: Callable[[float | None], Payable]) -> None:
+def _require_stated(account: Account, epsilon: float, release: Callable[[float, float | None], Payable]) -> None:
     """Raise ``EpsilonWithoutDelta`` for a new score at an epsilon alone, if the account counts rho or mu."""
     if counts_epsilon(account):
         return
 
-    def price_at(delta: float | None) -> Amount:
-        return account.price(release(delta).privacy)
+    def price_at(other: float, delta: float | None) -> Amount:
+        return account.price(release(other, delta).privacy)
 
-    raise two_costs(account, float(epsilon), account.quoted_delta(), price_at(None), price_at)
+    raise two_costs(account, epsilon, account.quoted_delta(), price_at(epsilon, None), price_at)
 
 
 def _predicted(model: Any, rows: Array) -> np.ndarray[Any, Any]:

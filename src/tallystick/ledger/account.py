@@ -13,7 +13,7 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger import opening, registry, views
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.filters import Amount, Filter, quoted_delta
-from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit, would_spend
+from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit, short_accounts, would_spend
 from tallystick.ledger.milestones import SpendingStatement, so_far
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Receipt, Valued, pay, pay_elsewhere
@@ -163,9 +163,17 @@ class Account:
 
     def price(self, loss: PrivacyLoss, *, delta: float | None = None) -> Amount:
         """What a plan would cost here; charges nothing. ``delta`` is what the plan may spend of the delta limit."""
+        from tallystick.ledger.denial import with_payable_delta
         from tallystick.ledger.pricing import price
 
-        return price(loss, self.currency, self.protects, delta=delta)
+        try:
+            return price(loss, self.currency, self.protects, delta=delta)
+        except Refused as problem:
+            if problem.code != "needs_delta":
+                raise
+            raise with_payable_delta(
+                problem, self, lambda other: price(loss, self.currency, self.protects, delta=other)
+            ) from None
 
     def paid(self, receipt: Receipt) -> Amount:
         """What this account paid for a receipt."""
@@ -327,6 +335,11 @@ class Account:
         self.admit(price, source=source)
         with self.ledger.store.read() as transaction:
             would_spend(transaction, Line(self.id, price.a0, price.a1, self.path))
+
+    def short_accounts(self, price: Amount) -> list[tuple[AccountRow, int, int]]:
+        """Return the accounts that a charge would exceed, from this one upward, each with its part of the charge."""
+        with self.ledger.store.read() as transaction:
+            return short_accounts(transaction, Line(self.id, price.a0, price.a1, self.path))
 
     def failures(self) -> list[int]:
         """The failed charges that keep the population's data closed."""

@@ -28,7 +28,6 @@ from tallystick.ledger.store import Probe, Store, Transaction
 from tallystick.ledger.transfer import export_lines, import_lines
 from tallystick.ledger.verify import Report, verify
 from tallystick.place import Place, is_foreign_url, shown
-from tallystick.printing import one_of
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -328,10 +327,7 @@ class Ledger:
             row = transaction.row("account_named", name)
             known = [AccountRow(*each).name for each in transaction.rows("accounts")] if row is None else []
         if row is None:
-            there = f" ({one_of(name, known)})" if known else ""
-            remedies = [Remedy("open_account", account=name, budget="zcdp(rho=0.5)")]
-            allowed = f"an existing account{there}"
-            raise InvalidInput("account", name, allowed, code="unknown_account", remedies=remedies)
+            raise opening.unknown_account(name, known)
         return AccountRow(*row)
 
     def account_by_id(self, account_id: int) -> Account:
@@ -400,9 +396,7 @@ class Ledger:
         last, terms = self._last
         plan = (loss, delta, request, source, older_request, *accounts)
         if terms is None or len(last) != len(plan) or not all(map(is_, last, plan)):
-            from tallystick.ledger.pricing import price
-
-            amounts = [price(loss, a.currency, a.protects, delta=delta) for a in accounts]
+            amounts = [account.price(loss, delta=delta) for account in accounts]
             lines = tuple((account, amount.a0, amount.a1) for account, amount in zip(accounts, amounts, strict=True))
             terms = Terms.of(lines, loss.to_json(), request, source, older_request)
             self._last = (plan, terms)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 SHAPE: Final = "rho=0.5,delta=1e-6, or epsilon=1,delta=1e-6, or epsilon=1, or mu=1"
 ALLOWED: Final = (
-    "one of zcdp(rho=, delta=), approx_dp(epsilon=, delta=), pure_dp(epsilon=), gdp(mu=), renyi_dp({order: epsilon})"
+    "a limit such as zcdp(rho=0.5, delta=1e-6), approx_dp(epsilon=1, delta=1e-6), pure_dp(epsilon=1), gdp(mu=1) or "
+    "renyi_dp({8: 0.5})"
 )
 
 

@@ -12,8 +12,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallystick.digits import amount_down, amount_up, decimal_down, decimal_up, typed
-from tallystick.errors import BudgetExceeded, Refused, Remedy, TallystickError
-from tallystick.ledger.filters import LARGEST, UNITS_0, UNITS_1, USUAL_DELTA, Amount, Filter
+from tallystick.errors import BelowLeastPrice, BudgetExceeded, Refused, Remedy, TallystickError
+from tallystick.ledger.filters import LARGEST, UNITS_0, UNITS_1, USUAL_DELTA, Amount, Filter, as_written
+from tallystick.wording import noise_text
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -30,16 +31,16 @@ TRIALS = 8
 def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
     """The error for a charge an account did not admit: closed, or too little left."""
     if account.state != "open":
-        closed = f"account {account.name!r} is closed; nothing was charged and no data was read"
+        closed = f"account {account.name!r} is closed. Nothing was charged and no data was read"
         return Refused(closed, code="account_closed")
     currency = Filter.named(account.filter)
     price = Amount(currency, a0, a1)
     left = Amount(currency, account.limit0 - account.used0, account.limit1 - account.used1)
     limit = Amount(currency, account.limit0, account.limit1)
+    needed, held = needed_and_left(price, left, limit)
     message = (
-        f"asked {price}   left {_like(left, price, upward=False)}   limit {_like(limit, price)}   "
-        f"({account.kind} {account.name}, {currency.title})\n"
-        "nothing was charged and no data was read"
+        f"the budget of {account.name} is too small: it needs {needed}, and {held} is left.\n"
+        "Nothing was charged and no data was read."
     )
     return BudgetExceeded(
         message,
@@ -48,26 +49,72 @@ def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
         limit=limit,
         account=account.name,
         unit=account.unit,
-        remedies=higher_limit(account, a0, a1),
+        remedies=higher_limit(account, a0, a1) if account.parent_id is None else (),
     )
 
 
 def with_offers(problem: BudgetExceeded, account: Account, offers: Iterable[Remedy]) -> BudgetExceeded:
     """The same denial with these offers, and after them the limit at which the charge itself fits."""
+    offers = tuple(offers)
+    honest = [each for each in offers if each.kind != "lower_max_groups"]
+    leaving_out = [each for each in offers if each.kind == "lower_max_groups"]
     limits: tuple[Remedy, ...] = ()
     if isinstance(problem.asked, Amount) and problem.account is not None:
-        row = account.ledger.account_row(problem.account)
-        limits = higher_limit(row, problem.asked.a0, problem.asked.a1)
-    return problem.with_remedies((*offers, *limits))
+        limits = higher_limits(account, problem.asked)
+    return problem.with_remedies((*honest, *limits, *leaving_out))
 
 
 def can_pay(account: Account, price: Amount) -> bool:
-    """True if the account, and those above it, could pay this price now."""
+    """True if the account, and those above it, could pay this price now; every offer of a price asks this.
+
+    It also asks for the least cost of the population's data.
+    """
+    return why_not(account, price) is None
+
+
+def why_not(account: Account, price: Amount) -> str | None:
+    """Return why an account cannot pay a price now: ``too_much``, ``too_little`` or ``refused``; None if it can."""
     try:
         account.rehearse(price)
+    except BudgetExceeded:
+        return "too_much"
+    except BelowLeastPrice:
+        return "too_little"
     except TallystickError:
-        return False
-    return True
+        return "refused"
+    return None
+
+
+def payable_delta(account: Account | None, wanted: float = USUAL_DELTA) -> float | None:
+    """Return the delta to offer as an example: the wanted one, or all that is left if that is less.
+
+    None if the account, or one above it, has none left or does not spend any.
+    """
+    if account is None:
+        return wanted
+    if not account.currency.rule.spends_delta:
+        return None
+    written = as_written("delta", wanted)
+    left = written
+    above: Account | None = account
+    while above is not None:
+        left = min(left, above.remaining.delta)
+        above = above.parent
+    if left <= 0:
+        return None
+    return wanted if left == written else float(decimal_down(left))
+
+
+def with_payable_delta(problem: Refused, account: Account, price_at: Callable[[float], Amount]) -> Refused:
+    """The refusal of a request that needs a delta, with one that fits; without a remedy if none was found."""
+    left = float(decimal_down(account.remaining.delta)) if account.remaining.a1 > 0 else 0.0
+    for delta in (USUAL_DELTA, left):
+        try:
+            if delta > 0 and can_pay(account, price_at(delta)):
+                return problem.with_remedies([Remedy("set_argument", argument="delta", value=delta)])
+        except TallystickError:  # there is no such price
+            continue
+    return problem.with_remedies([])
 
 
 @contextmanager
@@ -88,8 +135,40 @@ def with_epsilon(
     return with_offers(problem, account, offers)
 
 
+class Denial(NamedTuple):
+    """A cost and what is left, for a search of a lower price."""
+
+    asked: Amount
+    left: Amount
+
+
+def higher_value(value: float, price: Callable[[float], Amount], account: Account) -> float | None:
+    """Three digits of a larger rho or epsilon that reaches the least cost and fits; None if none was found."""
+    low, high = value, math.inf
+    found: float | None = None
+    try:
+        for _ in range(2 * TRIALS):
+            middle = HIGHER * low if high == math.inf else math.sqrt(low * high)
+            tried = float(decimal_up(middle))
+            reason = why_not(account, price(tried))
+            if reason == "too_little":
+                low = tried
+            elif reason == "too_much" or reason is None:
+                high = tried
+                found = tried if reason is None else found
+            else:
+                return None
+    except TallystickError:  # the release has no such price
+        return None
+    return found
+
+
+HIGHER = 4.0
+"""Factor between trials of a larger price."""
+
+
 def lower_value(
-    argument: str, value: float, price: Callable[[float], Amount], problem: BudgetExceeded, account: Account
+    argument: str, value: float, price: Callable[[float], Amount], problem: BudgetExceeded | Denial, account: Account
 ) -> float | None:
     """Three digits of a rho or epsilon that fits, not much below the largest; None if no such value was found."""
     left, cost = problem.left, problem.asked
@@ -118,20 +197,29 @@ def _power(argument: str, currency: Filter) -> float:
     return 1.0 if counts_epsilon else 0.5
 
 
-def _like(held: Amount, price: Amount, *, upward: bool = True) -> str:
-    shown = amount_up if upward else amount_down
-    text = shown(held.first)
-    return f"{text}, delta {shown(held.delta)}" if price.a1 else text
+def needed_and_left(asked: Amount, left: Amount, limit: Amount) -> tuple[str, str]:
+    """What a charge needs, and what is left of the limit, as people read them.
+
+    >>> account = Filter("zcdp")
+    >>> needed_and_left(Amount(account, 6 * 10**10), Amount(account, 4 * 10**10), Amount(account, 10**11))
+    ('rho 0.06', 'rho 0.04 of 0.1')
+    """
+    symbol = asked.filter.rule.symbol
+    order = f" at order {asked.filter.order}" if asked.filter.order else ""
+    needed = f"{symbol} {amount_up(asked.first)}{order}"
+    held = f"{symbol} {amount_down(left.first)} of {amount_up(limit.first)}"
+    if asked.a1:
+        needed += f", delta {amount_up(asked.delta)}"
+        held += f", delta {amount_down(left.delta)} of {amount_up(limit.delta)}"
+    return needed, held
 
 
 def for_loss(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -> BudgetExceeded:
     """The denial of a charge for one loss, with what fits: another delta, more noise, or a smaller guarantee."""
     offers = [*_other_delta(problem, account, loss), *_more_noise(problem, account, loss)]
     offers += _smaller_guarantee(problem, account, loss)
-    if not offers:
-        return problem
     with_delta = [each for each in offers if each.kind == "raise_limit"]
-    limits = [] if with_delta else [each for each in problem.remedies if each.kind == "raise_limit"]
+    limits = () if with_delta else higher_limits(account, problem.asked)
     fitting = [each for each in offers if each.kind != "raise_limit"]
     return problem.with_remedies((*fitting, *with_delta, *limits))
 
@@ -170,9 +258,13 @@ def _more_noise(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) ->
     is_one_release = len(loss.terms) == len(lone) == 1 and isinstance(lone[0], Gaussian | Laplace)
     if not is_one_release or problem.left.a1 < problem.asked.a1:
         return []
-    noises = [noise_that_fits(problem.left, account.adjacency, account.unit, factor) for factor in (1.0, 1.01)]
-    for noise in noises:
-        if noise is not None and _can_pay_noise(account, noise):
+    for factor in (1.0, 1.01):  # a price is rounded up, so the least noise may not fit
+        noise = noise_that_fits(problem.left, account.adjacency, account.unit, factor * loss.group)
+        if noise is None:
+            continue
+        if loss.group > 1:
+            noise = Remedy("add_noise", **noise.facts, group=loss.group)
+        if _can_pay_noise(account, noise):
             return [noise]
     return []
 
@@ -205,11 +297,13 @@ def _guarantee_of(loss: PrivacyLoss) -> tuple[_Guarantee, Any] | None:
 def _smaller_guarantee(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -> list[Remedy]:
     """The same guarantee with the largest number that fits, if the loss is one guarantee and nothing else."""
     found = _guarantee_of(loss)
-    if found is None or problem.left.a1 < problem.asked.a1 or problem.left.a0 <= 0:
+    if found is None or problem.left.a0 <= 0:
         return []
     guarantee, lone = found
     delta = float(getattr(lone, "delta", 0.0))
-    words = [f"delta={delta!r}"] if delta else []
+    if problem.left.a1 < problem.asked.a1:
+        delta = float(decimal_down(problem.left.delta))
+    words = [f"delta={typed(delta)}"] if delta else []
     words += [] if account.adjacency == "add_remove" else [f"adjacency='{account.adjacency}'"]
 
     def text(value: float) -> str:
@@ -220,10 +314,12 @@ def _smaller_guarantee(problem: BudgetExceeded, account: Account, loss: PrivacyL
 
         return account.price(read_loss(text(value)))
 
-    if account.currency.kind == guarantee.counted_by:
+    asked = float(getattr(lone, guarantee.number))
+    if problem.asked.a0 <= problem.left.a0:  # only its delta does not fit
+        value = asked if _can_pay_loss(account, text(asked)) else None
+    elif account.currency.kind == guarantee.counted_by:
         value = _largest(problem.left, price, account)
     else:
-        asked = float(getattr(lone, guarantee.number))
         value = lower_value(guarantee.number, asked, price, problem, account)
     return [] if value is None else [Remedy("lower_loss", loss=text(value))]
 
@@ -241,22 +337,37 @@ def _largest(left: Amount, price: Callable[[float], Amount], account: Account) -
 
 
 def _can_pay_noise(account: Account, noise: Remedy) -> bool:
-    """True if the account can pay for one release with this noise; a price is rounded up, so the least may not fit."""
+    """True if the account can pay for one release with this noise."""
+    return _can_pay_loss(account, noise_text(noise))
+
+
+def _can_pay_loss(account: Account, text: str) -> bool:
+    """True if there is a loss of this text and the account can pay for it."""
     from tallystick.accounting.expression import read_loss
 
-    near = "" if account.adjacency == "add_remove" else f", adjacency='{account.adjacency}'"
-    loss = read_loss(f"{noise['mechanism']}({noise['parameter']}={noise['value']!r}{near})")
     try:
-        return can_pay(account, account.price(loss))
+        return can_pay(account, account.price(read_loss(text)))
     except TallystickError:
         return False
 
 
-def higher_limit(account: AccountRow, a0: int, a1: int, delta: float | None = None) -> tuple[Remedy, ...]:
-    """A limit of this account that is just enough, if there is such a limit; ``delta`` is what the charge then needs.
+def higher_limits(account: Account, price: Amount) -> tuple[Remedy, ...]:
+    """The limits at which a charge fits: of this account and of those above it that it exceeds, all together."""
+    raised: list[tuple[str, str]] = []
+    for row, a0, a1 in account.short_accounts(price):
+        limit = higher_limit(row, a0, a1)
+        if row.state != "open" or not limit:
+            return ()
+        raised.append((limit[0]["account"], limit[0]["budget"]))
+    if not raised:
+        return ()
+    (name, budget), *others = raised
+    facts = {"others": [list(each) for each in others]} if others else {}
+    return (Remedy("raise_limit", account=name, budget=budget, **facts),)
 
-    An account below another one may be raised and still be denied by that one, which then offers its own limit.
-    """
+
+def higher_limit(account: AccountRow, a0: int, a1: int, delta: float | None = None) -> tuple[Remedy, ...]:
+    """A limit of this account alone that is just enough, if there is one; ``delta`` is what the charge then needs."""
     first = max(account.limit0, account.used0 + a0)
     second = max(account.limit1, account.used1 + a1)
     if _round_up(first) > LARGEST or _round_up(second) >= UNITS_1:
@@ -270,10 +381,10 @@ def written(currency: Filter, first: int, second: int, adjacency: str = "add_rem
     """A budget of at least these units in a few digits, as the command line reads it.
 
     >>> written(Filter("zcdp"), 512_345_678_901, 10**12), written(Filter.named("rdp@16"), 4 * 10**11, 0, "replace")
-    ('zcdp(rho=0.5124, delta=1e-06)', "renyi_dp({16: 0.4}, adjacency='replace')")
+    ('zcdp(rho=0.5124, delta=1e-6)', "renyi_dp({16: 0.4}, adjacency='replace')")
     """
     value, delta = float(Fraction(_round_up(first), UNITS_0)), float(Fraction(_round_up(second), UNITS_1))
-    words = [f"delta={delta!r}"] if second else []
+    words = [f"delta={typed(delta)}"] if second else []
     words += [] if adjacency == "add_remove" else [f"adjacency='{adjacency}'"]
     if currency.kind == "gdp":
         name = f"gdp(mu={float(decimal_up(math.sqrt(value)))!r}"

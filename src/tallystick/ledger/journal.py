@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallystick.errors import IdempotencyConflict, LedgerIntegrity, Quarantined, Refused, Remedy
+from tallystick.errors import BelowLeastPrice, IdempotencyConflict, LedgerIntegrity, Quarantined, Refused, Remedy
 from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, checked, digest, link
 from tallystick.ledger.denial import denied
 from tallystick.ledger.filters import UNITS_0, Amount, Filter
@@ -217,7 +217,8 @@ def require_same(charge: ChargeRow, request: str, older: str | None = None) -> N
     """Refuse a key that was used for another request; ``older`` is the digest by an earlier rule, if there was one."""
     if charge.request not in (request, older):
         raise IdempotencyConflict(
-            f"key {charge.key!r} was used for another request (charge {charge.id}); use a new key for a new request"
+            f"key {charge.key!r} was used for another request (charge {charge.id}). One key names one request of the "
+            "whole ledger, whichever account pays; use a new key"
         )
 
 
@@ -256,6 +257,19 @@ def would_spend(transaction: Transaction, line: Line) -> None:
             raise denied(row, *more)
         if partition is not None:
             more = _rise(transaction, account_id, parent_id, partition, (row.used0, row.used1), more)
+
+
+def short_accounts(transaction: Transaction, line: Line) -> list[tuple[AccountRow, int, int]]:
+    """Return the accounts that a charge would exceed, from its own upward, each with what it would have to pay."""
+    more = line.a0, line.a1
+    short = []
+    for account_id, parent_id, partition in line.path:
+        row = account_row(transaction, account_id)
+        if row.used0 + more[0] > row.limit0 or row.used1 + more[1] > row.limit1:
+            short.append((row, *more))
+        if partition is not None:
+            more = _rise(transaction, account_id, parent_id, partition, (row.used0, row.used1), more)
+    return short
 
 
 def _rise(
@@ -418,11 +432,7 @@ def admit(transaction: Transaction, source: str, lines: Sequence[Line]) -> None:
         least = (row or transaction.row("least_of_population", line.population) or (0,))[0]
         if line.a0 < least and (owner is None or owner[0] == line.population):
             currency = Filter.named(account_row(transaction, line.account_id).filter)
-            raise Refused(
-                f"this plan costs {Amount(currency, line.a0)}, and plans on this data cost at least "
-                f"{Amount(currency, least)}, because whether a plan succeeds tells something too; "
-                "works: the same plan with a smaller error. Nothing was charged"
-            )
+            raise BelowLeastPrice(Amount(currency, line.a0), Amount(currency, least))
 
 
 def require_open(transaction: Transaction, source: str, populations: Sequence[int]) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Sequence
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -13,13 +14,14 @@ from tallystick.errors import InvalidInput, LargeDelta, Refused, Remedy
 from tallystick.ledger import journal
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import canonical, check_reason, checked
-from tallystick.ledger.denial import higher_limit
+from tallystick.ledger.denial import higher_limit, written
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.journal import AccountRow
 from tallystick.ledger.milestones import checked_milestones
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Transaction
+from tallystick.printing import one_of
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -95,8 +97,8 @@ def named_unit(budget: Budget, unit: str | None) -> str | None:
     named = budget.protects.unit
     if unit and named and unit != named:
         raise Refused(
-            f"this budget protects one {named!r}, and the account is to protect one {unit!r}; a loss for one unit says "
-            f"nothing about another. Works: the budget with unit={unit!r}, or with none"
+            f"this budget protects one {named!r}, and the account is to protect one {unit!r}. A loss for one unit says "
+            "nothing about another"
         )
     return unit or named
 
@@ -199,10 +201,25 @@ _WORDS = {"parent_id": "parent", "partition_name": "partition", "limit0": "limit
 def _in_words(row: AccountRow, field: str) -> str:
     currency = Filter.named(row.filter)
     if field in ("limit0", "limit1"):
-        return str(Amount(currency, row.limit0, row.limit1))
+        return written(currency, row.limit0, row.limit1)
     if field == "parent_id":
         return "none" if row.parent_id is None else f"account {row.parent_id}"
     return currency.title if field == "filter" else repr(getattr(row, field))
+
+
+def unknown_account(name: str, known: Sequence[str]) -> InvalidInput:
+    """The error for an account that the ledger does not have; the first one may be opened, others are misspelt."""
+    problem = f"there is no account {name}"
+    if not known:
+        remedies = [Remedy("open_account", account=name, budget="zcdp(rho=0.5)")]
+        return InvalidInput("account", name, "", code="unknown_account", remedies=remedies, problem=problem)
+    near = get_close_matches(name.casefold(), [each.casefold() for each in known], n=1)
+    meant = [each for each in known if each.casefold() in near]
+    if meant:
+        problem = f"{problem}. Did you mean {meant[0]}?"
+        return InvalidInput("account", name, "", code="unknown_account", problem=problem)
+    listed = f"one of: {one_of(name, known)}"
+    return InvalidInput("account", name, listed, code="unknown_account", problem=problem)
 
 
 def check_raise(row: AccountRow, account: Account, budget: PrivacyLoss | Budget) -> Budget:
@@ -213,22 +230,32 @@ def check_raise(row: AccountRow, account: Account, budget: PrivacyLoss | Budget)
     if limit.protects.adjacency != account.adjacency:
         raise Refused(
             f"account {account.name!r} compares data sets by {account.adjacency}, and this budget by "
-            f"{limit.protects.adjacency}; that never changes. Works: the budget with adjacency={account.adjacency!r}"
+            f"{limit.protects.adjacency}; that never changes",
+            remedies=_same_limit(limit, row),
         )
     if limit.protects.unit not in (None, account.unit):
         raise Refused(
             f"account {account.name!r} protects one {account.unit!r}, and this budget one {limit.protects.unit!r}; "
-            f"that never changes. Works: the budget with unit={account.unit!r}, or with none"
+            "that never changes",
+            remedies=_same_limit(limit, row),
         )
     if row.state != "open":
         raise Refused(f"account {account.name!r} is closed")
     if limit.limit0 < row.limit0 or limit.limit1 < row.limit1:
-        raise Refused("a limit only rises: what was promised to be possible may already have been spent")
+        present = written(account.currency, row.limit0, row.limit1)
+        raise Refused(f"a limit cannot be lowered (it is {present}). Part of it may already be spent")
     if limit.limit1 > row.limit1:
         require_small_delta(limit)
     if (limit.limit0, limit.limit1) == (row.limit0, row.limit1):
         raise InvalidInput("budget", str(Amount(account.currency, *limit[1:3])), "a limit above the present one")
     return limit
+
+
+def _same_limit(limit: Budget, row: AccountRow) -> tuple[Remedy, ...]:
+    """The same limit with the neighbours and the unit of the account, if it is above the present one."""
+    if limit.limit0 < row.limit0 or limit.limit1 < row.limit1 or limit[1:3] == (row.limit0, row.limit1):
+        return ()
+    return higher_limit(row, limit.limit0 - row.used0, limit.limit1 - row.used1)
 
 
 def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, *, why: str, signer: Signer) -> Amount:

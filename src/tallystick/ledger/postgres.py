@@ -214,7 +214,8 @@ class PostgresStore:
             return
         if not create:
             remedies = [Remedy("create_ledger", place=str(self.place))]
-            raise InvalidInput("ledger", str(self.place), "an existing ledger", code="no_ledger", remedies=remedies)
+            problem = f"there is no ledger at {self.place}"
+            raise InvalidInput("ledger", str(self.place), "", code="no_ledger", remedies=remedies, problem=problem)
         self._refuse_second_ledger(connection)
         with self._transaction(connection, WRITE, QUEUE):
             for step in pending("postgres", self._applied(connection)):

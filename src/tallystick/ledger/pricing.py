@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 from tallystick.accounting.adjacency import Protects
 from tallystick.accounting.leaves.pure import response_rho
 from tallystick.accounting.loss import PrivacyLoss
-from tallystick.errors import InvalidInput, Refused, Remedy, TallystickError
-from tallystick.ledger.filters import UNITS_0, UNITS_1, USUAL_DELTA, Amount, Filter, Number, as_written, charge_units
+from tallystick.digits import nearest
+from tallystick.errors import InvalidInput, Refused, TallystickError
+from tallystick.ledger.filters import UNITS_0, UNITS_1, Amount, Filter, Number, as_written, charge_units
 from tallystick.rounding import double_above
 
 if TYPE_CHECKING:
@@ -81,9 +82,8 @@ def _in_zcdp(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> 
 def _needs_delta(price: str, delta: Fraction) -> Refused:
     """Return the refusal of a plan whose price is finite only if it may use a part of the account's delta."""
     return Refused(
-        f"this plan has no finite {price} at delta {float(delta):.3g}; it needs a part of the account's delta",
+        f"this plan has no finite {price} at delta {nearest(delta)}; it needs a part of the account's delta",
         code="needs_delta",
-        remedies=[Remedy("set_argument", argument="delta", value=USUAL_DELTA)],
     )
 
 

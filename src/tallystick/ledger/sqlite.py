@@ -126,7 +126,8 @@ class SqliteStore:
             return
         if not create:
             remedies = [Remedy("create_ledger", place=str(self.path))]
-            raise InvalidInput("ledger", str(self.path), "an existing ledger", code="no_ledger", remedies=remedies)
+            problem = f"there is no ledger at {self.path}"
+            raise InvalidInput("ledger", str(self.path), "", code="no_ledger", remedies=remedies, problem=problem)
         try:
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         except OSError as error:

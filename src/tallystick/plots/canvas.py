@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.drawing import INK, LETTERS, LINE, PAPER, QUIET
-from tallystick.errors import InvalidInput, Unavailable
+from tallystick.errors import InvalidInput, Remedy, Unavailable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,8 @@ def sheet(*, title: str, across: str, up: str, width: float = 7.2, height: float
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise Unavailable("pictures need matplotlib, which is not installed; works: pip install '.[plots]'") from error
+        remedies = [Remedy("install", packages="'.[plots]'")]
+        raise Unavailable("pictures need matplotlib, which is not installed", remedies=remedies) from error
     with rc_context(_SETTINGS):
         figure = Figure(figsize=(width, height), layout="constrained", facecolor=PAPER)
         FigureCanvasAgg(figure)  # draws without a display, and leaves pyplot's global state alone

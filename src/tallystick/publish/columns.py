@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, unreadable
 
 PAID_FOR = "a query, which charges the account of registered data"
 
@@ -62,7 +62,7 @@ def _records(path: Path) -> Iterator[Iterator[list[str]]]:
         with unpaid_file(path, "file", PAID_FOR) as file, csvfile.records(file) as rows:
             yield rows
     except OSError as error:
-        raise InvalidInput("file", str(path), f"a file that can be read ({error.strerror})") from None
+        raise unreadable("file", path, error) from None
 
 
 def _place(rows: Iterator[list[str]], column: str | None, path: Path) -> int | None:

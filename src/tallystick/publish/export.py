@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
-from tallystick.errors import InvalidInput, TallystickError, Unavailable
+from tallystick.errors import InvalidInput, Remedy, TallystickError, Unavailable, unreadable
 from tallystick.printing import json_text
 from tallystick.publish.outcome import not_delivered
 from tallystick.publish.request import LONGEST
@@ -132,7 +132,8 @@ def _check_target(argument: str, path: Path, endings: tuple[str, ...]) -> None:
     if ending not in endings:
         raise InvalidInput(argument, str(path), f"a file name that ends in {' or '.join(endings)}")
     if ending in ARROW and find_spec("pyarrow") is None:
-        raise Unavailable(f"{path.name} needs pyarrow: pip install pyarrow; without it works .csv or .json")
+        remedies = [Remedy("install", packages="pyarrow")]
+        raise Unavailable(f"{path.name} needs pyarrow; .csv and .json do not", remedies=remedies)
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise InvalidInput(argument, str(path), "a file in a folder that exists")
     if path.is_symlink() and not path.exists():
@@ -240,7 +241,7 @@ def read_saved(path: Path) -> tuple[str, dict[str, Any]]:
     try:
         text = read_bytes(path)
     except OSError as error:
-        raise InvalidInput("plan", str(path), f"a file that can be read ({error.strerror})") from None
+        raise unreadable("plan", path, error) from None
     data = strict_json.read(text, name="plan", allowed=allowed, longest=LONGEST)
     try:
         if (data["schema"], data["version"]) != (SCHEMA, VERSION):

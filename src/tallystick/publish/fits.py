@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import InvalidInput, Remedy
+from tallystick.errors import InvalidInput
 from tallystick.publish.datasets import check_column, find
 from tallystick.publish.kinds import Kind
+from tallystick.tables.denial import payable_examples
 from tallystick.tables.expressions import from_data
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
+    from tallystick.ledger.filters import Amount
     from tallystick.publish.datasets import Dataset
     from tallystick.publish.request import Cost
     from tallystick.tables.table import Table
-
-
-EXAMPLES = {"rho": 0.01, "epsilon": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,14 @@ class Fit(Kind):
         return dataset, account, table
 
 
-def check_cost(cost: Cost, *allowed: str) -> None:
-    """Refuse a cost in words that a model does not take, or without a price."""
-    remedies = [Remedy("set_argument", argument=word, value=EXAMPLES[word]) for word in allowed]
-    for word, value in cost.words.items():
-        if word not in (*allowed, "delta", "pure"):
-            raise InvalidInput(word, value, "a price in other words", remedies=remedies)
-    if not any(word in cost.words for word in allowed):
-        raise InvalidInput(allowed[0], None, "a price", remedies=remedies)
+def check_cost(cost: Cost, account: Account, price: Callable[[Mapping[str, Any]], Amount], *allowed: str) -> None:
+    """Refuse a cost in words that a model does not take, or without a price; ``price`` is the price of words."""
+    named = [word for word in allowed if word in cost.words]
+    other = [word for word in cost.words if word not in (*allowed, "delta", "pure")]
+    if len(named) == 1 and not other:
+        return
+    if len(named) > 1:
+        raise InvalidInput("price", named, "one of them", problem=f"{' and '.join(named)} are two prices")
+    problem = f"a fit has no price as {other[0]}" if other else "no price is named"
+    remedies = payable_examples(account, price, allowed)
+    raise InvalidInput("price", None, "", code="no_price", remedies=remedies, problem=problem)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tallystick.accounting import check
 from tallystick.digits import typed
-from tallystick.errors import BudgetExceeded, InvalidInput, Refused
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused, Remedy
 from tallystick.inference.regression import Statistics, said_of_intervals
 from tallystick.mechanisms.noise.law import normal_deviations
 from tallystick.printing import json_text
@@ -151,14 +151,16 @@ def bounded(
     declared = {name: (low, high) for name, low, high in table.declared}
     known = dict(bounds or {}) | declared
     for name in (*columns, *(bounds or ())):
-        table.schema.numeric(name)
+        table.schema.numeric(name, "fit", is_bounded=name in (bounds or ()))
         if name in declared and bounds is not None and name in bounds and _bounds(name, bounds[name]) != declared[name]:
             low, high = declared[name]
             raise InvalidInput(
                 "bounds", name, f"none: {name} is declared within [{typed(low)}, {typed(high)}], and that applies"
             )
         if name not in known:
-            raise InvalidInput("bounds", name, f"public bounds of {name!r}: bounds={{{name!r}: (low, high)}}")
+            remedies = [Remedy("declare_bounds", column=name, lower=0, upper=100)]
+            problem = f"{name} has no public bounds"
+            raise InvalidInput("bounds", name, "", code="no_bounds", remedies=remedies, problem=problem)
     return tuple(_bounds(name, known[name]) for name in columns)
 
 

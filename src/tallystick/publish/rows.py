@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput
+from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused
 from tallystick.learn.records import Given
 from tallystick.ledger.chain import SourceId, digest
 from tallystick.ledger.denial import with_epsilon
@@ -233,6 +233,10 @@ class RowsWork(Work):
             return self.account.price(model.set_params(epsilon=epsilon).privacy, delta=self.charged_delta)
 
         return with_epsilon(problem, self.account, model.epsilon, price)
+
+    def refusal(self, problem: Refused) -> Refused:
+        """Return the refusal as it is: its rows have no price of their own."""
+        return problem
 
     def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
         """Return the charge that has the answer, if there is one."""

@@ -18,7 +18,7 @@ from tallystick.ledger.pay import charged_delta
 from tallystick.publish.datasets import told_of_moves
 from tallystick.publish.outcome import Answer, Offer, Outcome, Payment, Released
 from tallystick.tables import run
-from tallystick.tables.denial import with_plans
+from tallystick.tables.denial import with_plans, with_prices
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.progress import Progress
 from tallystick.tables.reporting.plan import GROUP_SIZES, USUAL_SIZE, details, error_words, summary, title
@@ -69,10 +69,17 @@ class Work:
 
     # The price.
 
+    def price(self) -> Amount:
+        """Return what the account would be charged."""
+        try:
+            return self.account.price(self.privacy, delta=self.charged_delta)
+        except Refused as problem:
+            raise self.refusal(problem) from None
+
     def offer(self, sizes: Sequence[int] = ()) -> Offer:
         """Return price, error and whether it fits; ``sizes`` are rows in a group, for errors that depend on it."""
         facts = self.facts(sizes)
-        price, left = self.account.price(self.privacy, delta=self.charged_delta), self.account.remaining
+        price, left = self.price(), self.account.remaining
         return Offer(
             population=self.account.name,
             price=str(price),
@@ -155,13 +162,19 @@ class Work:
             check()
         except BudgetExceeded as problem:
             return self.denial(problem).to_data()
-        except (Refused, IdempotencyConflict, Unavailable) as problem:
+        except Refused as problem:
+            return self.refusal(problem).to_data()
+        except (IdempotencyConflict, Unavailable) as problem:
             return problem.to_data()
         return None
 
     def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
         """Return a denial with smaller requests that fit."""
         return with_plans(self.plan, problem, self.account, self.dataset.name)
+
+    def refusal(self, problem: Refused) -> Refused:
+        """Return a refusal with prices that fit."""
+        return with_prices(self.plan, problem, self.account)
 
     # The release.
 

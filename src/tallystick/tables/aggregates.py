@@ -190,16 +190,17 @@ class ColumnMeasure(Measure):
     whole: bool | None = None
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
-        kind = schema.numeric(self.column)
         own = (self.lower, self.upper)
+        kind = schema.numeric(self.column, self.kind, is_bounded=own != (None, None))
         given = own if own != (None, None) else declared.get(self.column, own)
         if given == (None, None):
             raise InvalidInput(
                 f"bounds of {self.column}",
                 None,
-                f"public bounds, such as mean({self.column},0,100)",
+                "",
                 code="no_bounds",
                 remedies=[Remedy("declare_bounds", column=self.column, lower=0, upper=100)],
+                problem=f"{self.column} has no public bounds",
             )
         low, high = bounds(*given)
         if self.missing is not None and not low <= check.finite("missing", self.missing) <= high:
@@ -462,7 +463,7 @@ class Histogram(Measure):
         return True
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
-        schema.numeric(self.column)
+        schema.numeric(self.column, self.kind, is_bounded=True)
         return replace(self, edges=histogram_bins(self.edges).edges)
 
     def parts(self) -> tuple[Part, ...]:

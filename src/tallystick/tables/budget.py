@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ import numpy as np
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Protects
-from tallystick.digits import down, up
+from tallystick.digits import nearest, up
 from tallystick.errors import InvalidInput, Refused, Remedy
 from tallystick.mechanisms.exact.lattice import rounded_up
 from tallystick.mechanisms.noise.gaussian import SMOOTH_VECTOR_SIGMA, DiscreteGaussian
@@ -164,7 +164,7 @@ AMOUNTS = ("rho", "epsilon", "delta")
 """Words of a price that may be fractions, such as "1/24"."""
 LEAST_DELTA = 2.3e-308
 """The smallest delta above 0 that a plan may name. Smaller doubles lose digits, and no price can be computed."""
-ALLOWED = "rho= (and delta=), epsilon= and delta=, epsilon= alone, or error="
+ALLOWED = "one price: a rho, an epsilon, or an error"
 _WORDS = ("rho", "epsilon", "delta", "error", "confidence", "weights", "caps_share", "caps_seen_to", "caps_totals")
 
 
@@ -178,14 +178,23 @@ class PricedQuery:
     budget: dict[str, Any]
 
 
+def _not_one_price(named: Sequence[str], unknown: Sequence[str]) -> InvalidInput:
+    """The error for words that name no price, several prices, or something else."""
+    if unknown:
+        return InvalidInput("budget", unknown, ALLOWED, problem=f"{', '.join(unknown)} is not a word of a price")
+    if len(named) > 1:
+        return InvalidInput("budget", named, ALLOWED, problem=f"{' and '.join(named)} are two prices")
+    problem = "a confidence goes with an error" if named else "no price is named"
+    return InvalidInput("budget", named or None, ALLOWED, code="no_price", problem=problem)
+
+
 def priced(query: Query, given: Mapping[str, Any], protects: Protects) -> PricedQuery:
     """The noise a budget buys. The budget is the total charged, the delta of private keys included."""
     unknown = [word for word in given if word not in _WORDS]
     budget = {word: given[word] for word in _WORDS if given.get(word) is not None}
     named = [word for word in ("rho", "epsilon", "error") if word in budget]
     if unknown or len(named) != 1 or ("confidence" in budget and named != ["error"]):
-        said = sorted(word for word in given if not word.startswith("caps_"))  # these have defaults, and are no price
-        raise InvalidInput("budget", said or None, ALLOWED)
+        raise _not_one_price(named, unknown)
     for word in AMOUNTS:
         if word in budget:
             budget[word] = fraction_down(word, budget[word])
@@ -266,11 +275,10 @@ def for_gaussian_account(query: Query, priced_query: PricedQuery, protects: Prot
         )
     least = min(priced_query.noises, key=lambda noise: noise.law.scale)
     if least.law.scale <= SMOOTH_VECTOR_SIGMA:
-        rho = float(cost_of(query, priced_query.noises)) * (least.law.scale / SMOOTH_VECTOR_SIGMA) ** 2
         raise Refused(
-            f"the noise on {least.part.label} has sigma {least.law.scale:.3g}; at 32 or less no Gaussian curve is "
-            f"proved to dominate it, so a GDP account cannot pay for it. Works: rho at most {down(rho * 0.99)}, or "
-            "an account with a limit in zCDP or in epsilon and delta"
+            f"the noise on {least.part.label} has sigma {nearest(least.law.scale)}; at 32 or less no Gaussian curve is "
+            "proved to dominate it, so a GDP account cannot pay for it",
+            code="noise_too_small",
         )
     return privacy_of(query, priced_query.noises, 0.0, protects)
 

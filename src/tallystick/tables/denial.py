@@ -6,14 +6,17 @@ Each one is planned and priced before it is offered, and the account is asked wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.digits import decimal_down, decimal_up
-from tallystick.errors import BudgetExceeded, Remedy, TallystickError
-from tallystick.ledger.denial import can_pay, lower_value, with_offers
+from tallystick.errors import BelowLeastPrice, BudgetExceeded, Refused, Remedy, TallystickError
+from tallystick.ledger.denial import Denial, can_pay, higher_value, lower_value, payable_delta, with_offers
+from tallystick.ledger.epsilon_alone import counts_epsilon
+from tallystick.ledger.filters import UNITS_0, USUAL_DELTA, Amount
 from tallystick.ledger.pay import charged_delta
 from tallystick.rounding import as_written
 from tallystick.tables.budget import cost_of, cost_of_part
@@ -24,8 +27,110 @@ SIZES: Final = (100, 1_000)
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
-    from tallystick.ledger.filters import Amount
     from tallystick.tables.table import Plan, Query
+
+
+def with_prices(plan: Plan, problem: Refused, account: Account) -> Refused:
+    """The same refusal; one for a missing delta or below the least cost has prices that fit."""
+    if isinstance(problem, BelowLeastPrice):
+        return problem.with_remedies(_least_price(plan, problem, account))
+    if problem.code == "needs_delta":
+        return problem.with_remedies(_prices_with_delta(plan, account))
+    return problem
+
+
+def _least_price(plan: Plan, problem: BelowLeastPrice, account: Account) -> list[Remedy]:
+    """The smallest price in the plan's own words that reaches the least cost of its data."""
+    argument = _argument(plan)
+    if argument is None:
+        return []
+
+    def price(value: float) -> Amount:
+        return _price(_planned(plan, account, {argument: value}), account)
+
+    least = float(problem.least.first)
+    is_least = problem.least.filter.rule.symbol == argument
+    value = least if is_least else higher_value(float(plan.budget[argument]), price, account)
+    if value is not None and not _fits(lambda: _planned(plan, account, {argument: value}), account):
+        return []
+    return [] if value is None else [Remedy("set_argument", argument=argument, value=value)]
+
+
+def _prices_with_delta(plan: Plan, account: Account) -> list[Remedy]:
+    """A delta at which the plan has a price that fits; else an epsilon, which needs none where epsilon is counted."""
+    left = float(decimal_down(account.remaining.delta)) if account.remaining.a1 > 0 else 0.0
+    used = plan.query.keys.delta if isinstance(plan.query.keys, PrivateKeys) else 0.0
+    for delta in dict.fromkeys((USUAL_DELTA, 2 * used, left)):
+        words = {"delta": delta}
+        if delta > 0 and _fits(partial(_planned, plan, account, words), account):
+            return [Remedy("set_argument", argument="delta", value=delta)]
+    return example_prices(plan.query, account, ("epsilon",))
+
+
+def ways_to_groups(account: Account | None, wanted: float) -> list[Remedy]:
+    """What gives a question its groups: a public list, or the data at a delta, if the account can spend one."""
+    delta = payable_delta(account, wanted)
+    found = [] if delta is None else [Remedy("find_keys", delta=delta)]
+    return [Remedy("list_keys"), *found]
+
+
+EXAMPLES: Final[Mapping[str, tuple[float, ...]]] = {
+    "rho": (0.01, 0.001, 0.0001, 0.1, 1.0),
+    "epsilon": (0.5, 0.1, 0.01, 0.001, 1.0),
+}
+"""Values of a price that are tried as an example, in this order."""
+
+
+def example_prices(query: Query, account: Account | None, words: Sequence[str] = ("rho", "epsilon")) -> list[Remedy]:
+    """Prices of a question that the account can pay now, one for each word."""
+
+    def price(given: Mapping[str, Any]) -> Amount:
+        assert account is not None
+        return _price(_plan(query, given, account), account)
+
+    return payable_examples(account, price, words)
+
+
+def payable_examples(
+    account: Account | None, price: Callable[[Mapping[str, Any]], Amount], words: Sequence[str]
+) -> list[Remedy]:
+    """Examples of prices that the account can pay, one for each word; ``price`` is the price of words."""
+    remedies = []
+    for word in words:
+        for given in _given(word, account):
+            if account is None or _can_pay_words(account, price, given):
+                value = given.pop(word)
+                facts = {"more": given} if given else {}
+                remedies.append(Remedy("set_argument", argument=word, value=value, **facts))
+                break
+    return remedies
+
+
+def is_payable(query: Query, account: Account, words: Mapping[str, Any]) -> bool:
+    """True if a question has a price in these words and the account can pay it now."""
+    return _fits(lambda: _plan(query, words, account), account)
+
+
+def _plan(query: Query, words: Mapping[str, Any], account: Account) -> Plan:
+    """The plan of a question at a price, paid by this account, which may be a block of the table's own."""
+    plan = query.plan(**words)
+    return plan if query.table.account is account else plan.reprice({}, account)
+
+
+def _given(word: str, account: Account | None) -> Iterator[dict[str, Any]]:
+    """Words of a price to try: an epsilon has a delta unless the account counts epsilon."""
+    for value in EXAMPLES[word]:
+        if word == "epsilon" and (account is None or not counts_epsilon(account)):
+            yield {word: value, "delta": USUAL_DELTA}
+        else:
+            yield {word: value}
+
+
+def _can_pay_words(account: Account, price: Callable[[Mapping[str, Any]], Amount], given: Mapping[str, Any]) -> bool:
+    try:
+        return can_pay(account, price(given))
+    except TallystickError:  # there is no such price
+        return False
 
 
 def with_plans(plan: Plan, problem: BudgetExceeded, account: Account, dataset: str | None = None) -> BudgetExceeded:
@@ -58,7 +163,7 @@ def _offers(plan: Plan, problem: BudgetExceeded, account: Account) -> Iterator[R
     if left is None or asked is None:
         return
     if left.a1 < asked.a1:
-        yield from _other_keys(plan, left, account, lacks_delta_alone=asked.a0 <= left.a0)
+        yield from _other_keys(plan, problem, account)
         return
     yield from _larger_error(plan, problem, account)
     if left.a0 > 0:
@@ -84,17 +189,48 @@ def _fits(make: Callable[[], Plan], account: Account) -> bool:
         return False
 
 
-def _other_keys(plan: Plan, left: Amount, account: Account, *, lacks_delta_alone: bool) -> Iterator[Remedy]:
-    """Keys that spend less delta, if too little of it is left."""
-    keys = plan.query.keys
-    if not isinstance(keys, PrivateKeys):
+def _other_keys(plan: Plan, problem: BudgetExceeded, account: Account) -> Iterator[Remedy]:
+    """Keys that spend less delta, if too little of it is left; at a lower price if that does not fit either."""
+    keys, left = plan.query.keys, problem.left
+    argument = _argument(plan)
+    if not isinstance(keys, PrivateKeys) or argument is None:
         return
-    delta = float(decimal_down(left.delta)) if left.a1 else 0.0
-    smaller = replace(plan.query, keys=replace(keys, delta=delta)) if delta else plan.query
-    if delta and _fits(lambda: _planned(plan, account, {}, smaller), account):
-        yield Remedy("find_keys", delta=delta)
-    if lacks_delta_alone:
+    delta = float(decimal_down(left.delta)) if left.a1 > 0 else 0.0
+    price: dict[str, Any] = {}
+    if delta:
+        smaller = replace(plan.query, keys=replace(keys, delta=delta))
+        found = _price_that_fits(plan, smaller, argument, problem, account)
+        if found is not None:
+            price = found
+            yield Remedy("find_keys", delta=delta, **price)
+    if problem.asked.a0 <= left.a0:
         yield Remedy("list_keys")
+    elif argument == "rho" and account.currency.kind == "zcdp":
+        rho = price.get("value") or float(decimal_down(left.first))
+        if can_pay(account, Amount(account.currency, round(rho * UNITS_0))):
+            yield Remedy("list_keys", argument=argument, value=rho)
+
+
+def _price_that_fits(
+    plan: Plan, query: Query, argument: str, problem: BudgetExceeded, account: Account
+) -> dict[str, Any] | None:
+    """The price of another question: nothing if its own fits, a lower one that does, or None."""
+    own: dict[str, Any] = {"delta": None} if plan.budget.get("delta") else {}
+    if own:
+        own = {"delta": min(float(plan.budget["delta"]), float(problem.left.delta))}
+
+    def price(value: float) -> Amount:
+        return _price(_planned(plan, account, {**own, argument: value}, query), account)
+
+    value = float(plan.budget[argument])
+    try:
+        cost = price(value)
+    except TallystickError:
+        return None
+    if can_pay(account, cost):
+        return {}
+    lower = lower_value(argument, value, price, Denial(cost, problem.left), account)
+    return None if lower is None else {"argument": argument, "value": lower}
 
 
 def _argument(plan: Plan) -> str | None:
@@ -158,7 +294,7 @@ def _fewer_groups(plan: Plan, share: Fraction, account: Account) -> Iterator[Rem
     query = replace(plan.query, caps=replace(caps, max_groups=groups))
     price = _same_noise(plan, cost_of(query, plan.noises) / cost_of(plan.query, plan.noises))
     if price is not None and _fits(lambda: _planned(plan, account, _as_words(price), query), account):
-        yield Remedy("lower_max_groups", max_groups=groups, **price)
+        yield Remedy("lower_max_groups", max_groups=groups, unit=account.unit, **price)
 
 
 def _same_noise(plan: Plan, share: Fraction) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tallystick.ledger.epsilon_alone import counts_epsilon, two_costs
 
 if TYPE_CHECKING:
+    from tallystick.errors import EpsilonWithoutDelta
     from tallystick.ledger.account import Account
     from tallystick.ledger.filters import Amount
     from tallystick.tables.table import Plan
@@ -17,13 +18,23 @@ def require_stated(plan: Plan, account: Account) -> None:
 
     Call it for a new request alone: a stored answer is returned whatever its price was called.
     """
-    is_alone = "epsilon" in plan.budget and "delta" not in plan.budget
-    if plan.pure or not is_alone or counts_epsilon(account):
+    if not is_unstated(plan, account):
         return
+    raise stated_costs(plan, account)
 
-    def price_at(delta: float) -> Amount:
-        return plan.reprice({"delta": delta}, account).price(account)
+
+def stated_costs(plan: Plan, account: Account) -> EpsilonWithoutDelta:
+    """The refusal of a plan at an epsilon without a delta, with both costs."""
+
+    def price_at(epsilon: float, delta: float) -> Amount:
+        return plan.reprice({"epsilon": epsilon, "delta": delta}, account).price(account)
 
     pure = plan.price(account)
     delta = account.quoted_delta(plan.delta or 0.0)
-    raise two_costs(account, float(plan.budget["epsilon"]), delta, pure, price_at)
+    return two_costs(account, float(plan.budget["epsilon"]), delta, pure, price_at)
+
+
+def is_unstated(plan: Plan, account: Account) -> bool:
+    """True if the plan's price is an epsilon without a delta that the account would charge in two ways."""
+    is_alone = "epsilon" in plan.budget and "delta" not in plan.budget
+    return is_alone and not plan.pure and not counts_epsilon(account)

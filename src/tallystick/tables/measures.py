@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from inspect import signature
 from typing import Any
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
-from tallystick.printing import one_of
 from tallystick.tables.aggregates import (
     KINDS,
     WORDS,
@@ -161,10 +161,30 @@ def measure_from_data(data: Any) -> Measure:
 
 def _column(column: str, lower: float | None, upper: float | None) -> tuple[str, float | None, float | None]:
     if (lower is None) != (upper is None):
-        raise InvalidInput("bounds", (lower, upper), "both bounds or none")
+        raise InvalidInput("bounds", (lower, upper), "both bounds, or none", problem="one bound is missing")
     if lower is not None:
         bounds(lower, upper)
     return column_name(column), lower, upper
+
+
+def _unknown(said: str, inside: str) -> InvalidInput:
+    """The error for a word that is not a measure: the nearest measure, or all of them."""
+    near = [_ALSO_CALLED[said]] if said in _ALSO_CALLED else get_close_matches(said, WORDS, n=1)
+    problem = f"unknown measure {said}"
+    if near:
+        meant = f"{near[0]}({inside})" if inside else near[0]
+        problem = f"{problem}. Did you mean {meant}?"
+    return InvalidInput("measures", said, f"one of: {', '.join(WORDS)}", code="unknown_measure", problem=problem)
+
+
+_ALSO_CALLED = {
+    "average": "mean",
+    "avg": "mean",
+    "total": "sum",
+    "stddev": "standard_deviation",
+    "std": "standard_deviation",
+}
+"""Words of other programs for our measures."""
 
 
 def parse(text: str) -> dict[str, Measure]:
@@ -176,7 +196,7 @@ def parse(text: str) -> dict[str, Measure]:
     measures: dict[str, Measure] = {}
     for said, _, inside in re.findall(r"\s*([a-z_]+)\s*(\(([^()]*)\))?\s*(?:,|$)", text):
         if said not in WORDS:
-            raise InvalidInput("measures", said, f"one of: {one_of(said, WORDS)}")
+            raise _unknown(said, inside)
         arguments = [piece.strip() for piece in inside.split(",")] if inside.strip() else []
         named = "column" in signature(WORDS[said]).parameters  # which comes first
         values = [piece if named and i == 0 else _number(piece) for i, piece in enumerate(arguments)]

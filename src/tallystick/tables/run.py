@@ -11,12 +11,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tallystick.errors import BudgetExceeded, ChargedAgain, InvalidInput, Refused, TallystickError, Unavailable
+from tallystick.errors import (
+    BelowLeastPrice,
+    BudgetExceeded,
+    ChargedAgain,
+    InvalidInput,
+    Refused,
+    TallystickError,
+    Unavailable,
+)
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.pay import charged_delta, find_answer, paid_before, pay, rehearse, stored_answer
 from tallystick.ledger.pay import check_key as pay_check_key
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
-from tallystick.tables.denial import with_plans
+from tallystick.tables.denial import with_plans, with_prices
 from tallystick.tables.dialects import SATURATED_TOTAL
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.identity import Recognised, recognise
@@ -240,6 +248,8 @@ def release(
                 paid = pay(run, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:
         raise with_plans(plan, problem, account, dataset) from None
+    except Refused as problem:
+        raise with_prices(plan, problem, account) from None
     names.require_same(paid.answer, key)
     return Release(plan, paid.answer, paid.receipt, fresh=paid.fresh)
 
@@ -267,6 +277,8 @@ def rehearsed(
             return rehearse(run, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:
         raise with_plans(plan, problem, account, dataset) from None
+    except Refused as problem:
+        raise with_prices(plan, problem, account) from None
 
 
 def answered_before(
@@ -331,7 +343,7 @@ def _check_least(plan: Plan, account: Account, known: Recognised) -> None:
     for name in names:
         least = datasets[name].least_price
         if least.filter == price.filter and price.a0 < least.a0:
-            raise Refused(f"this plan costs {price}, and plans on dataset {name!r} cost at least {least}")
+            raise BelowLeastPrice(price, least)
 
 
 def _check_payer(plan: Plan, account: Account, source: SourceId) -> None:

@@ -69,12 +69,16 @@ class Schema:
                 return kind
         raise InvalidInput("column", name, f"a column of the table: {one_of(name, self.names) or '(it has none)'}")
 
-    def numeric(self, name: str) -> str:
-        """The type of a column that can be added up, or an error that says how text becomes numbers."""
+    def numeric(self, name: str, measure: str = "measure", *, is_bounded: bool = False) -> str:
+        """The type of a column that can be added up, or an error that says that the column cannot be.
+
+        ``is_bounded``: the caller named bounds, so the column is meant as numbers. Only then is a type offered.
+        """
         kind = self.type_of(name)
         if kind not in ("integer", "number"):
-            remedies = [declared_number(name)] if kind == "text" else []
-            raise InvalidInput("column", name, f"a numeric column ({name} is {said(kind)})", remedies=remedies)
+            remedies = [declared_number(name)] if kind == "text" and is_bounded else []
+            problem = f"{name} is {said(kind)}. A {measure} needs a number"
+            raise InvalidInput("column", name, "", remedies=remedies, problem=problem)
         return kind
 
     def place_of(self, name: str) -> int:

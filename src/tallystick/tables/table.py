@@ -21,6 +21,7 @@ from tallystick.strict_json import read, same, written
 from tallystick.tables import expressions, local, run
 from tallystick.tables.aggregates import Measure
 from tallystick.tables.budget import PartNoise, errors, for_gaussian_account, lone_probability, priced, threshold
+from tallystick.tables.denial import payable_examples, ways_to_groups
 from tallystick.tables.dialects import DIALECTS
 from tallystick.tables.each_unit import EachUnit
 from tallystick.tables.expressions import Expression
@@ -192,7 +193,7 @@ class Table(local.UnitSteps):
         """Declare public bounds of columns once, for every measure that names none."""
         kept = {name: (low, high) for name, low, high in self.declared}
         for name, pair in limits.items():
-            self.schema.numeric(name)
+            self.schema.numeric(name, "bound", is_bounded=True)
             try:
                 low, high = pair
             except (TypeError, ValueError):
@@ -234,7 +235,7 @@ class Table(local.UnitSteps):
             raise Refused(
                 "which groups appear can itself reveal someone",
                 code="no_keys",
-                remedies=[Remedy("list_keys"), Remedy("find_keys", delta=1e-8)],
+                remedies=ways_to_groups(self.account, 1e-8),
             )
         if isinstance(keys, PrivateKeys):
             return Grouped(self, tuple(columns), private_keys(delta=keys.delta))
@@ -368,7 +369,8 @@ class Query:
         """Check everything that can be checked without data."""
         table = grouped.table
         if not 1 <= len(measures) <= MOST_MEASURES:
-            raise InvalidInput("agg", f"{len(measures)} measures", f"1 to {MOST_MEASURES} named measures, n=ts.count()")
+            problem = f"{len(measures)} measures were named"
+            raise InvalidInput("agg", len(measures), f"1 to {MOST_MEASURES} measures", problem=problem)
         declared = {name: (low, high) for name, low, high in table.declared}
         bound = []
         for name, measure in measures.items():
@@ -689,6 +691,21 @@ class Plan:
 
 def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | None = None) -> Plan:
     """Price a question. The unit's name is that of the account, if there is one."""
+    try:
+        return _make_plan(query, budget, account)
+    except Refused as problem:
+        payer = account or query.table.account
+        if problem.code != "noise_too_small" or payer is None:
+            raise
+
+        def price(words: Mapping[str, Any]) -> Amount:
+            return _make_plan(query, words, payer).price(payer)
+
+        raise problem.with_remedies(payable_examples(payer, price, ("rho",))) from None
+
+
+def _make_plan(query: Query, budget: Mapping[str, Any], account: Account | None) -> Plan:
+    """Price a question, without remedies for a refusal."""
     payer = account or query.table.account
     query = query if payer is None else within_block(query, payer)
     unit = None if payer is None else payer.unit
@@ -716,7 +733,8 @@ def _stated_pure(words: dict[str, Any]) -> bool:
     if pure is not True:
         raise InvalidInput("pure", pure, "True or False")
     if words.get("epsilon") is None or words.get("delta"):
-        raise InvalidInput("pure", True, "epsilon= without delta=: pure=True says that the delta is 0")
+        problem = "pure means that the delta is 0"
+        raise InvalidInput("pure", True, "an epsilon, and no delta", problem=problem)
     return True
 
 

@@ -29,7 +29,7 @@ def test_every_cell_of_a_notebook_runs(path: Path, capsys: pytest.CaptureFixture
     assert len(pages) == 4  # account, plan, release, card
     assert all(len(page) > 100 for page in pages)
     printed = capsys.readouterr().out
-    assert "asked rho 0.06   left 0.04   limit 0.1" in printed
+    assert "it needs rho 0.06, and rho 0.04 of 0.1 is left" in printed
     assert "NO " not in printed
     assert printed.count("ok ") == 7
     assert printed.count("not checked ") == 4

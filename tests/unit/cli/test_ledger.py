@@ -66,7 +66,7 @@ def test_an_account_is_opened_shown_and_closed(used):
     assert "promise  never more than rho 0.5" in used("account", "show", "clinic")
     assert used("account", "close", "clinic", "--why", "done", "--dry-run", "--json")["found"]["closed"] is False
     assert used("account", "close", "clinic", "--why", "done", "--json")["found"]["closed"] is True
-    assert "(exit 4)" in used("account", "close", "clinic", "--why", "done", code=4)
+    assert "Refused: " in used("account", "close", "clinic", "--why", "done", code=4)
 
 
 def test_a_dry_run_refuses_a_budget_for_another_unit(cli):
@@ -108,7 +108,7 @@ def test_charges_are_listed_with_their_states(used):
     assert shown["lines"] == [{"account": "clinic", "a0": 31_250_000_000, "a1": 0}]
     assert "receipt" in shown
     assert "COMMITTED" in used("charge", "show", number)
-    assert "(exit 2)" in used("charge", "show", "999", code=2)
+    assert "Error: " in used("charge", "show", "999", code=2)
 
 
 def test_no_charges_yet_is_said(cli):
@@ -174,10 +174,10 @@ def test_a_denial_reads_as_promised(used, tmp_path, capsys):
         ledger.open("clinic").reserve(ts.gaussian(sigma=0.8), why="x")
     assert failure.from_error(caught.value).report(as_json=False) == 3
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "Denied: budget (exit 3)"
-    assert lines[1].startswith("  asked rho 0.78125   left 0.46375   limit 0.5   (population clinic, zCDP filter)")
-    assert lines[2] == "  nothing was charged and no data was read"
-    assert lines[3].startswith("  fits: gaussian(sigma=1.04), 95% error ±2.04 patients")
+    assert lines[0] == "Denied: the budget of clinic is too small. Nothing was charged and no data was read."
+    assert lines[1:4] == ["", "  needed   rho 0.78125", "  left     rho 0.46375 of 0.5"]
+    assert lines[4:6] == ["", "Any one of these works:"]
+    assert lines[6] == '  more noise     "gaussian(sigma=1.04)"   error ±2.04 patients at sensitivity 1'
 
 
 def test_rows_of_a_block_without_a_partition_are_refused(used):

@@ -39,7 +39,7 @@ def test_spending_past_the_budget_is_refused_and_costs_nothing(people):
         pytest.fail("data was opened")
     assert (caught.value.asked.a0, caught.value.left.a0, caught.value.limit.a0) == (11, 10, 100)
     assert caught.value.fits
-    assert "nothing was charged and no data was read" in str(caught.value)
+    assert "Nothing was charged and no data was read" in str(caught.value)
     assert people.used.a0 == 90
 
 

@@ -9,7 +9,7 @@ import pytest
 import tallystick as ts
 from tallystick.accounting.expression import read_loss
 from tallystick.cli.app import run
-from tallystick.cli.wording import Command, in_shell
+from tallystick.cli.wording import Command, way_in_shell
 
 SGD = 1000 * ts.gaussian(sigma=1).sampled(rate=0.01)
 
@@ -23,8 +23,7 @@ def denied(account, loss, **options):
 def raised(problem, ledger):
     """Type the command that the shell prints for a denial."""
     limits = [remedy for remedy in problem.remedies if remedy.kind == "raise_limit"]
-    line = in_shell(limits[0], Command(values={"ledger": str(ledger)}))
-    command = line[line.index("tallystick account raise") :]
+    command = way_in_shell(limits[0], Command(values={"ledger": str(ledger)})).action
     words = ["agreed" if word == "..." else word for word in shlex.split(command)]  # a reason is a person's
     assert run(words[1:]) == 0
 
@@ -58,7 +57,7 @@ def test_a_training_run_without_delta_is_told_what_a_delta_saves(tmp_path):
         account = ledger.open("study", budget=ts.zcdp(rho=0.5, delta=1e-6), unit="person")
         problem = denied(account, SGD)
         assert problem.asked.first > 100
-        assert problem.fits[0].startswith("the same with delta=1e-6, for rho 0.166")
+        assert problem.fits[0].startswith("delta=1e-6, for rho 0.16")
         assert not [line for line in problem.fits if "sensitivity" in line]  # noise of one release is not an answer
         with account.charge(SGD, why="as told", delta=problem.remedies[0]["delta"]):
             pass
@@ -87,7 +86,7 @@ def test_a_missing_delta_is_not_answered_with_another_rho(tmp_path):
             plan.release(why="groups of the data")
     fits = caught.value.fits
     assert fits[0].startswith("public keys")
-    assert "delta=1e-08" in fits[-1]
+    assert "delta=1e-8" in fits[-1]
     assert len(fits) == 2
 
 

@@ -157,10 +157,10 @@ def test_a_second_query_is_denied_in_words_with_what_would_fit(run, planned, dry
     denied = run(*words, *dry)
     assert denied.code == 3
     lines = denied.errors.splitlines()
-    assert lines[0] == "Denied: budget (exit 3)"
-    assert lines[1] == "  asked rho 0.06   left 0.04   limit 0.1   (population patients-2026, zCDP filter)"
-    assert lines[2] == "  nothing was charged and no data was read"
-    assert lines[3].startswith("  fits: --rho 0.04 (count ±")
+    assert lines[0] == "Denied: the budget of patients-2026 is too small. Nothing was charged and no data was read."
+    assert lines[1:4] == ["", "  needed   rho 0.06", "  left     rho 0.04 of 0.1"]
+    assert lines[4:6] == ["", "Any one of these works:"]
+    assert lines[6].startswith("  larger error   --rho 0.04   count ±")
     assert denied.out == ""
     assert run(*words, *dry, "--json").document["error"]["exit_code"] == 3
     assert found(run("budget", "--json"))["used"]["rho"] == 0.06

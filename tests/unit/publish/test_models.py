@@ -222,7 +222,7 @@ def test_a_denied_line_is_told_no_names_of_its_sums(run, here):
     for words in (["--dry-run"], []):
         denied = run(*other(FIT, ["--rho", "5"]), *words)
         assert denied.code == 3
-        assert "fits: --rho 2\n  fits: a higher limit" in denied.errors
+        assert "lower cost     --rho 2\n  higher limit   tallystick account raise" in denied.errors
         assert "s0" not in denied.errors
 
 
@@ -295,7 +295,7 @@ def test_fit_logistic_is_charged_once_and_finds_the_slope(run, ill):
     for words in (["--dry-run"], []):
         denied = run(*other(LOGISTIC, ["--epsilon", "2"]), *words)
         assert denied.code == 3
-        assert "fits: --epsilon 1\n  fits: a higher limit" in denied.errors
+        assert "lower cost     --epsilon 1\n  higher limit   tallystick account raise" in denied.errors
         assert "laplace(" not in denied.errors
 
 

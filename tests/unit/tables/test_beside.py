@@ -110,7 +110,7 @@ def test_where_one_file_is_registered_both_must_be(folder, account):
 
 def test_what_cannot_meet_says_what_can(folder):
     frame = opened(pyarrow.csv.read_csv("people.csv"))
-    with pytest.raises(Refused, match="Use files, or tables of one database; works: data frames"):
+    with pytest.raises(Refused, match=r"Use files, or tables of one database\. Try: data frames"):
         opened("visits.csv").with_units_in(frame)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver, working
-from tallystick.errors import ClaimFalsified, InvalidInput
+from tallystick.errors import ClaimFalsified, InvalidInput, unreadable
 from tallystick.regular_file import read_bytes
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def _bytes(name: str, path: Path) -> bytes:
     try:
         return read_bytes(path)
     except OSError as problem:
-        raise InvalidInput(name, str(path), f"a file that can be read ({problem.strerror})") from None
+        raise unreadable(name, path, problem) from None
 
 
 def _json(name: str, path: Path) -> Any:

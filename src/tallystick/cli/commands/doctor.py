@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick.cli.output import Answer, Json, deliver
 from tallystick.digits import up
-from tallystick.errors import Unavailable
+from tallystick.errors import Remedy, Unavailable
 from tallystick.ledger.chain import config_directory
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def doctor(as_json: Json = False) -> None:
     }
     if not facts["self_check"]["passed"]:
         raise Unavailable(
-            f"the self-check gave epsilon {epsilon!r} where {KNOWN_EPSILON} is right: numpy or scipy is damaged; "
-            "works: a fresh environment with both installed anew"
+            f"the self-check gave epsilon {epsilon!r} where {KNOWN_EPSILON} is right: numpy or scipy is damaged",
+            remedies=[Remedy("install", packages="--force-reinstall numpy scipy")],
         )
     deliver(Answer("doctor", {}, facts, lambda out: _say(out, facts)), as_json=as_json)
 

@@ -29,14 +29,14 @@ def import_(
     from tallystick.accounting import check
     from tallystick.accounting.foreign import read_record
     from tallystick.audit.recomputed import telling_digits, worth
-    from tallystick.errors import ClaimFalsified, InvalidInput
+    from tallystick.errors import ClaimFalsified, unreadable
 
     level = check.probability("delta", delta)
     promise = None if claimed is None else check.nonnegative("claimed", claimed)
     try:
         content = read_bytes(file)
     except OSError as problem:
-        raise InvalidInput("file", str(file), f"a file that can be read ({problem.strerror})") from None
+        raise unreadable("file", file, problem) from None
     source = source.replace("_", "-")  # the package is called dp-accounting, its module dp_accounting
     loss = read_record(source, file.name, content, adjacency=adjacency)
     with working("asking the accountant"):

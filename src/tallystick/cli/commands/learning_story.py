@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.cli.output import console, print_json
-from tallystick.errors import InvalidInput, Unavailable
+from tallystick.errors import InvalidInput, Remedy, Unavailable
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
 
 EPSILON, DELTA, EXAMPLES, STEPS = 1.0, 1e-5, 1437, 100
-NEEDS = "the learning demo needs torch and scikit-learn (its digits); works: pip install '.[torch,learn]'"
+NEEDS = "the learning demo needs torch and scikit-learn (its digits)"
 
 
 def learning_story(folder: Path, *, as_json: bool) -> None:
@@ -21,7 +21,8 @@ def learning_story(folder: Path, *, as_json: bool) -> None:
         import sklearn.datasets  # noqa: F401
         import torch  # noqa: F401
     except ImportError as missing:
-        raise Unavailable(f"{NEEDS} (missing: {missing.name})") from None
+        remedies = [Remedy("install", packages="'.[torch,learn]'")]
+        raise Unavailable(f"{NEEDS} (missing: {missing.name})", remedies=remedies) from None
     screen = None if as_json else console()
     account = _account(folder)
     if screen:

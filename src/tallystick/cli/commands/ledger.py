@@ -12,7 +12,7 @@ import typer
 
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.cli.wording import in_shell, running_command
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, unreadable
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.chain import check_reason
 from tallystick.ledger.first_write import HOW, check_arguments
@@ -170,7 +170,7 @@ def verify(
         try:
             receipts.append(Receipt.from_json(read_text(path)))
         except OSError as error:
-            raise InvalidInput("receipt", str(path), f"a file that can be read ({error.strerror})") from None
+            raise unreadable("receipt", path, error) from None
     with opened(ledger, inspect=True) as book, working("verifying"):
         report = book.verify(receipts=receipts).require()
         underpriced = book.underpriced()
@@ -252,7 +252,7 @@ def import_(
         # a byte that is not ASCII is not part of a JSON line of ours
         lines = open(file, encoding="ascii", errors="replace", opener=regular)  # noqa: SIM115
     except OSError as error:
-        raise InvalidInput("file", str(file), f"a file that can be read ({error.strerror})") from None
+        raise unreadable("file", file, error) from None
     place = place_of(ledger)
     with lines, working("importing"):
         book = import_ledger(lines, place, by=by, expect_head=expect_head, first_use=first, older=after_loss)

@@ -13,12 +13,13 @@ replacements    attention, recurrent cells and learned positions made of layers 
 from __future__ import annotations
 
 from tallystick import lazy
-from tallystick.errors import Unavailable
+from tallystick.errors import Remedy, Unavailable
 
 try:
     import torch as _torch  # noqa: F401
 except ImportError:
-    raise Unavailable("private training needs torch; works: pip install '.[torch]'") from None
+    remedies = [Remedy("install", packages="'.[torch]'")]
+    raise Unavailable("private training needs torch", remedies=remedies) from None
 
 _HOMES: dict[str, str] = {
     "Attention": "replacements",

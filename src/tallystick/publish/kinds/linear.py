@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tallystick.publish.fits import Fit, check_cost
 from tallystick.publish.models import LinearModel, linear_regression
@@ -15,6 +16,7 @@ from tallystick.tables.progress import Progress
 if TYPE_CHECKING:
     from tallystick.errors import BudgetExceeded
     from tallystick.ledger.book import Ledger
+    from tallystick.ledger.filters import Amount
     from tallystick.publish.models import Regression
     from tallystick.publish.request import Request
 
@@ -25,9 +27,13 @@ class LinearFit(Fit):
 
     def work(self, request: Request, book: Ledger) -> LinearWork:
         """Return the sums with their price."""
-        check_cost(request.cost, "rho", "epsilon")
         dataset, account, table = self.registered(book)
         regression = linear_regression(table, target=self.target, features=self.features, bounds=self.bounds)
+
+        def price(words: Mapping[str, Any]) -> Amount:
+            return regression.plan(**words).plan.price(account)
+
+        check_cost(request.cost, account, price, "rho", "epsilon")
         plan = regression.plan(**request.cost.words).plan
         key = request.key_or(plan_key(plan, dataset))
         return LinearWork(account, dataset, request.why or "", key, plan, regression)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from tallystick.publish.rows import RowsWork, logistic_regression
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
+    from tallystick.ledger.filters import Amount
     from tallystick.publish.request import Request
 
 
@@ -22,18 +24,25 @@ class LogisticFit(Fit):
 
     def work(self, request: Request, book: Ledger) -> RowsWork:
         """Return the fit with its price."""
-        check_cost(request.cost, "epsilon")
         dataset, account, table = self.registered(book)
-        asked = logistic_regression(
-            table,
-            target=self.target,
-            features=self.features,
-            labels=self.labels,
-            epsilon=request.cost.words["epsilon"],
-            delta=request.cost.delta,
-            bounds=self.bounds,
-            solver=self.solver,
-        )
+
+        def fit(words: Mapping[str, Any]) -> Any:
+            return logistic_regression(
+                table,
+                target=self.target,
+                features=self.features,
+                labels=self.labels,
+                epsilon=words["epsilon"],
+                delta=words.get("delta"),
+                bounds=self.bounds,
+                solver=self.solver,
+            )
+
+        def price(words: Mapping[str, Any]) -> Amount:
+            return account.price(fit(words).model().privacy)
+
+        check_cost(request.cost, account, price, "epsilon")
+        asked = fit({**request.cost.words, "delta": request.cost.delta})
         return RowsWork.of(asked, dataset, account, request)
 
 

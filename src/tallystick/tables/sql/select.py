@@ -10,12 +10,14 @@ import itertools
 import re
 import unicodedata
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused, Remedy, TallystickError, about_dataset
+from tallystick.ledger.filters import USUAL_DELTA
 from tallystick.tables.aggregates import Measure
+from tallystick.tables.denial import ways_to_groups
 from tallystick.tables.expressions import Call, Column, Expression, Literal, col, columns_of, when
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, private_keys
 from tallystick.tables.local import told_of_joins
@@ -29,6 +31,9 @@ from tallystick.tables.sql.relations import Relation, free_name, function_name, 
 from tallystick.tables.sql.strict import missing_without
 from tallystick.tables.sql.tree import Text, children, spelled, where
 from tallystick.tables.steps import EachRow
+
+if TYPE_CHECKING:
+    from tallystick.ledger.account import Account
 
 AGGREGATES: Final = (exp.AggFunc, exp.Filter, exp.WithinGroup)
 _OF_COLUMN: Final[dict[type[exp.Expr], Any]] = {
@@ -324,7 +329,7 @@ class Aggregation:
         made, kind = self.relation.reader.typed(value)
         if kind not in ("integer", "number"):
             remedies = []
-            if kind == "text" and isinstance(made, Column):
+            if kind == "text" and isinstance(made, Column) and self._is_clamped(node):
                 remedies.append(declared_number(made.name))
             what = f"{spelled(node)} of type {kind}"
             with about_dataset(self.relation.known.dataset), of_source(self.relation.table.source):
@@ -420,6 +425,10 @@ class Aggregation:
     def _declared(self) -> dict[str, tuple[float, float]]:
         return {name: (low, high) for name, low, high in self.relation.table.declared}
 
+    def _is_clamped(self, node: exp.Expr) -> bool:
+        """True if the aggregate names its bounds, so that its column is meant as numbers."""
+        return self.options.clamp_of(node.meta.get("start", -1)) is not None
+
     def _limits(self, node: exp.Expr, made: Expression) -> tuple[float, float]:
         """Bounds of an aggregate: those of its column or of its expression, and narrower ones where it says so."""
         limits = limits_of(self.relation, node, made, self.options)
@@ -469,7 +478,8 @@ class Aggregation:
         if delta is None or strategy == "PUBLIC_GROUPS":
             raise self.text.refused(
                 f"GROUP BY {', '.join(columns)} without a public list of groups", self.grouped,
-                "", why="which groups appear can itself reveal someone", remedies=_ways_to_groups(strategy),
+                "", why="which groups appear can itself reveal someone",
+                remedies=_ways_to_groups(strategy, self.relation.table.account),
             )  # fmt: skip
         return private_keys(delta=delta)
 
@@ -509,10 +519,11 @@ class Aggregation:
         return [tuple(row[order.index(column)] for column in columns) for row in rows]
 
 
-def _ways_to_groups(strategy: str) -> list[Remedy]:
+def _ways_to_groups(strategy: str, account: Account | None) -> list[Remedy]:
     """Return what gives a statement its groups: a strategy that it names leaves one way."""
-    ways = {"PUBLIC_GROUPS": [Remedy("list_keys")], "LAPLACE_THRESHOLD": [Remedy("find_keys", delta=1e-6)]}
-    return ways.get(strategy, [Remedy("list_keys"), Remedy("find_keys", delta=1e-6)])
+    ways = ways_to_groups(account, USUAL_DELTA)
+    kinds = {"PUBLIC_GROUPS": "list_keys", "LAPLACE_THRESHOLD": "find_keys"}
+    return [each for each in ways if each.kind == kinds.get(strategy, each.kind)]
 
 
 def key_delta(registered: float | None, given: float | None) -> float | None:

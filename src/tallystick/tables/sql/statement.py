@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from tallystick.digits import typed
-from tallystick.errors import InvalidInput, Refused, Remedy
-from tallystick.ledger.filters import USUAL_DELTA
+from tallystick.digits import typed, up
+from tallystick.errors import EpsilonWithoutDelta, InvalidInput, NotAnswered, Refused, Remedy
+from tallystick.ledger.epsilon_alone import counts_epsilon
+from tallystick.ledger.filters import USUAL_DELTA, as_written
 from tallystick.rounding import fraction_down
 from tallystick.tables.budget import AMOUNTS
+from tallystick.tables.denial import example_prices, is_payable
+from tallystick.tables.epsilon_alone import is_unstated, stated_costs
 from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.reporting.words import COMPUTED
 from tallystick.tables.sql import units
@@ -25,6 +27,10 @@ from tallystick.tables.sql.relations import Public, Relation, Seen
 from tallystick.tables.sql.select import AGGREGATES, Aggregation
 from tallystick.tables.sql.tree import Text, children, spelled, where
 from tallystick.tables.table import Plan
+
+if TYPE_CHECKING:
+    from tallystick.ledger.account import Account
+    from tallystick.tables.table import Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +69,10 @@ def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
     for start in sorted(set(options.clamps) - options.heard):
         raise read.refused("CLAMPED BETWEEN here", start, "bounds inside the brackets of an aggregate of numbers")
     price = _price(options, budget, default_price(found.uses))
+    if price is None:
+        raise _no_price(found.query)
     plan = found.query.plan(**price)
-    _check_most(read, price, plan, catalogue.most_of(tree, price))
+    _check_most(price, plan, catalogue.most_of(tree, price))
     notes = (*overridden, *_delta_notes(options, plan), *found.notes)
     return Statement(text, plan, replace(found, notes=notes), options)
 
@@ -221,18 +229,21 @@ def rows_refused(text: Text, tree: exp.Expr, found: Relation | Public) -> Refuse
     return text.refused("a statement without an aggregate", 0, "COUNT(*), SUM, AVG, ...")
 
 
-def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, float]) -> dict[str, Any]:
-    """The words of the price: the statement's own, those beside it, or the registered ones."""
+def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, float]) -> dict[str, Any] | None:
+    """The words of the price: the statement's own, those beside it, or the registered ones; None if there are none."""
     given = {name: value for name, value in budget.items() if value is not None and value is not False}
     for price in (options.price, given, dict(default)):
         if any(word in price for word in ("rho", "epsilon", "error")):
             # a delta, or the word pure, that the asker names makes any price the asker's own
             return {**price, **_named(given), **_named(options.price)}
-    remedies = (
-        Remedy("set_argument", argument="rho", value=0.01),
-        Remedy("set_argument", argument="epsilon", value=0.1, more={"delta": USUAL_DELTA}),
-    )
-    raise InvalidInput("price", None, "a registered price", code="no_price", remedies=remedies).in_words_of("sql")
+    return None
+
+
+def _no_price(query: Query) -> InvalidInput:
+    """The error for a statement without a price, with prices that its account can pay."""
+    remedies = example_prices(query, query.table.account)
+    problem = InvalidInput("price", None, "", code="no_price", remedies=remedies, problem="no price is named")
+    return problem.in_words_of("sql")
 
 
 def _named(price: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,35 +266,64 @@ def _overridden(options: Options, budget: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"the price is that of the statement, OPTIONS({said}), and not {left} beside it",)
 
 
-def _check_most(text: Text, price: Mapping[str, Any], plan: Plan, most: Mapping[str, float]) -> None:
+def _check_most(price: Mapping[str, Any], plan: Plan, most: Mapping[str, float]) -> None:
     """Refuse a price above what the owner lets one statement cost, in whatever words it is given."""
     for word, limit in most.items():
         asked = max(price.get(word, 0), plan.budget.get(word) or 0)  # a price may also follow from a wished error
         if asked > limit:
-            raise text.refused(
-                f"{word} = {typed(asked)}", None, f"at most {typed(limit)} a statement, which is registered"
-            )
+            raise _above_most(plan, word, limit, f"this one names {word} {typed(asked)}")
     unsaid = "epsilon" in most and "epsilon" not in price
     if unsaid and plan.privacy.epsilon(delta=most.get("delta", 0.0)) > most["epsilon"]:
-        raise text.refused(
-            "this price", None, f"at most epsilon = {typed(most['epsilon'])} a statement, which is registered"
-        )
+        raise _above_most(plan, "epsilon", most["epsilon"], "this one costs more")
     if "rho" in most and "rho" not in plan.budget:
-        _check_most_rho(text, plan, most["rho"])
+        _check_most_rho(plan, most["rho"])
 
 
-def _check_most_rho(text: Text, plan: Plan, most: float) -> None:
+def _check_most_rho(plan: Plan, most: float) -> None:
     """Refuse a price that is not in rho if its cost is above the most, or if the account does not count rho."""
     account = plan.account
     if account is None or account.currency.kind != "zcdp":
-        raise text.refused(
-            "this price", None, f"a price as rho, at most {typed(most)} a statement, which is registered"
-        )
+        raise _above_most(plan, "rho", most, "this one does not name a rho")
     cost = plan.price(account)
-    if cost.first > Fraction(repr(float(most))):
-        raise text.refused(
-            f"this price, which costs {cost},", None, f"at most rho = {typed(most)} a statement, registered"
-        )
+    if cost.first <= as_written("rho", most):
+        return
+    if is_unstated(plan, account):
+        problem = _two_costs_within(plan, account, most)
+        if problem is not None:
+            raise problem
+    raise _above_most(plan, "rho", most, f"this one costs rho {up(cost.first)}")
+
+
+def _two_costs_within(plan: Plan, account: Account, most: float) -> InvalidInput | None:
+    """The two costs of an epsilon without a delta, if a remedy stays below the most that a statement may cost."""
+    problem = stated_costs(plan, account)
+    limit = as_written("rho", most)
+    costs = {"mean_pure": problem.pure, "give_delta": problem.with_delta}
+    kept = [each for each in problem.remedies if each.kind in costs and costs[each.kind].first <= limit]
+    if not kept:
+        return None
+    epsilon = float(plan.budget["epsilon"])
+    return EpsilonWithoutDelta(
+        epsilon,
+        pure=problem.pure,
+        delta=problem.delta,
+        with_delta=problem.with_delta,
+        reasons=("above_most", "above_most"),
+        remedies=kept,
+    ).in_words_of("sql")
+
+
+def _above_most(plan: Plan, word: str, most: float, said: str) -> Refused:
+    """The refusal of a price above what the owner allows, with the largest price in that word that can be paid."""
+    message = f"the owner allows at most {word} {typed(most)} in a statement, and {said}"
+    account = plan.account
+    remedies = []
+    if account is not None and word in ("rho", "epsilon"):
+        given = {word: most} if word == "rho" or counts_epsilon(account) else {word: most, "delta": USUAL_DELTA}
+        if is_payable(plan.query, account, given):
+            value = given.pop(word)
+            remedies.append(Remedy("set_argument", argument=word, value=value, **({"more": given} if given else {})))
+    return NotAnswered(message, remedies=remedies).in_words_of("sql")
 
 
 def _delta_notes(options: Options, plan: Plan) -> tuple[str, ...]:

@@ -153,10 +153,11 @@ class Text:
                 f"{near[-1][1]} in place of {near[-1][0]}, if that was meant, or a SELECT statement in which it fits"
             )
         elif opened:
-            allowed = f"a bracket that closes the one at {self.position(opened[-1].start)}"
+            allowed = f"a bracket that closes the one in {self.position(opened[-1].start)}"
         else:
             allowed = "a SELECT statement in which it fits: a word, a comma or a bracket before it may be missing"
-        return InvalidInput("sql", f"{said} at {line}:{column}", allowed)
+        found = f"{said} (line {line}, column {column})"
+        return InvalidInput("sql", found, allowed, problem=f"{found} is not allowed")
 
     def _check_nodes(self, root: exp.Expr) -> None:
         level = [root]
@@ -197,10 +198,11 @@ class Text:
         self, what: str, at: int | exp.Expr | None, fix: str, *, why: str = "", remedies: Iterable[Remedy] = ()
     ) -> NotAnswered:
         """The error for what cannot be answered: what, where it stands (None: beside the text), and what works."""
-        reason, place = f" ({why})" if why else "", "" if at is None else f" at {self.position(at)}"
-        works = f"; works: {fix}" if fix else ""
-        message = f"{what}{place} cannot be answered{reason}{works}"
-        return NotAnswered(message, remedies=remedies).in_words_of("sql")
+        place = "" if at is None else f" ({self.position(at)})"
+        reason = f": {why}" if why else ""
+        ways = [Remedy("rewrite", to=fix)] if fix else []
+        message = f"{what}{place} cannot be answered{reason}"
+        return NotAnswered(message, remedies=[*ways, *remedies]).in_words_of("sql")
 
     def wrong(
         self,
@@ -212,8 +214,10 @@ class Text:
         remedies: Iterable[Remedy] = (),
     ) -> InvalidInput:
         """The error for what is not understood: a name or a type that does not fit."""
-        found = f"{what} at {self.position(at)}"
-        return InvalidInput("sql", found, allowed, code=code, remedies=remedies).in_words_of("sql")
+        found = f"{what} ({self.position(at)})"
+        problem = f"{found} is not allowed"
+        error = InvalidInput("sql", found, allowed, code=code, remedies=remedies, problem=problem)
+        return error.in_words_of("sql")
 
     def _start(self, node: exp.Expr) -> int:
         """Some nodes do not know their place: then the last time their word stands before their first child."""
@@ -224,10 +228,11 @@ class Text:
         return found if found >= 0 else first
 
     def position(self, at: int | exp.Expr) -> str:
-        """line:column, both from 1."""
+        """Line and column, both from 1."""
         start = at if isinstance(at, int) else self._start(at)
         passed = self.text[self.before : start]
-        return f"{passed.count(chr(10)) + 1}:{len(passed) - passed.rfind(chr(10))}"
+        line, column = passed.count(chr(10)) + 1, len(passed) - passed.rfind(chr(10))
+        return f"line {line}, column {column}"
 
 
 def where(node: exp.Expr) -> int:

@@ -1,7 +1,7 @@
 """Every broken twin and honest original attacked again and again, and the level of one run: make campaign-audit
 
-Writes benchmarks/results/audit.md. --page writes docs/reference/broken-twins.md only. Exit 1 when fewer than 95 % of the
-twins are caught in most attacks, or true claims are refuted more often than the significance and a binomial margin.
+Writes benchmarks/results/audit.md. --page writes docs/reference/broken-twins.md only. Exit 1 when fewer than 95 % of
+the twins are caught in most attacks, or true claims are refuted more often than the significance and a binomial margin.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def test_both_costs_are_those_that_would_be_charged(clinic):
 def test_private_keys_offer_a_delta_above_their_own(ledger):
     account = ledger.open("clinic", budget=ts.zcdp(rho=9, delta=1e-5), unit="person")
     query = visits_of(account).group_by("ward", keys=ts.private_keys(delta=1e-5)).agg(n=ts.count())
-    with pytest.raises(EpsilonWithoutDelta, match=r"at delta 2e-05 costs rho"):
+    with pytest.raises(EpsilonWithoutDelta, match=r"at delta 2e-5 costs rho"):
         query.plan(epsilon=1).release(why="x")
     query.plan(epsilon=1, delta=2e-5).release(why="x")
 
@@ -224,7 +224,7 @@ def test_a_plan_file_keeps_that_pure_epsilon_is_meant(shell):
     shell(*words, code=2)
     assert not Path("plan.json").exists()
     shell(*words, "--pure")
-    assert "charged rho" in shell("publish", "run", "plan.json", "--why", "x")
+    assert "Charged  rho" in shell("publish", "run", "plan.json", "--why", "x")
 
 
 def test_a_fraction_is_a_price_in_the_shell(shell):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from contracts import snippets
+from tallystick.cli.failure import _LABELS
 
 EPSILON = ["epsilon", "gdp(mu=1)", "--delta", "1e-5"]
 COUNT = ["query", "visits", "--measures", "count_units", "--why", "x"]
@@ -93,7 +94,7 @@ def test_a_command_ends_with_the_documented_code(code: int, monkeypatch: pytest.
     found, printed = snippets.run_tallystick(words)
     assert found == code, printed
     if code not in (0, 5):  # a verdict of an audit is an answer, and has no line about a failure
-        assert f"(exit {code})" not in printed
+        assert f"{_LABELS[code]}: " in printed
 
 
 TEXTS = {
@@ -109,5 +110,5 @@ def test_text_that_is_not_sql_is_a_usage_error_and_other_statements_are_refused(
     codes = {}
     for text in TEXTS:
         codes[text], printed = snippets.run_tallystick(["sql", text, "--rho", "0.01", "--why", "x"])
-        assert re.search("Give |Try: ", printed), text
+        assert "Give " in printed or "Try: " in printed, text
     assert codes == TEXTS

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 import tallystick
-from tallystick.cli.app import _COMMANDS
+from tallystick.cli.app import _PLACES
 
 ROOM = Path(tallystick.__file__).parent
-COMMAND = re.compile(rf"\btallystick ({'|'.join(name for name, _, _ in _COMMANDS)})\b|(?<![\w-])--[a-z]")
+COMMAND = re.compile(rf"\btallystick ({'|'.join(_PLACES)})\b|(?<![\w-])--[a-z]")
 STORED = {
     "ledger/pay.py": "how_to_verify is part of the stored form of a receipt",
     "cards/contents.py": "a card shows the command that verifies it",
+    "cards/page.py": "a card shows the command that checks its certificate",
+    "cards/summary.py": "a short card names the command that shows all of it",
 }
 """Texts that are written into files, with the reason."""
 PARSED = re.compile(r"str\((problem|error|failure|caught)\)\.(split|partition|startswith|removeprefix|replace)\(")

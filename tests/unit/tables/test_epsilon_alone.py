@@ -68,7 +68,7 @@ def test_both_costs_are_those_that_would_be_charged(clinic):
 def test_private_keys_offer_a_delta_above_their_own(ledger):
     account = ledger.open("clinic", budget=ts.zcdp(rho=9, delta=1e-5), unit="person")
     query = visits_of(account).group_by("ward", keys=ts.private_keys(delta=1e-5)).agg(n=ts.count())
-    with pytest.raises(EpsilonWithoutDelta, match=r"at delta 2e-05 costs rho"):
+    with pytest.raises(EpsilonWithoutDelta, match=r"at delta 2e-5 costs rho"):
         query.plan(epsilon=1).release(why="x")
     query.plan(epsilon=1, delta=2e-5).release(why="x")
 

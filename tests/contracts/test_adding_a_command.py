@@ -29,7 +29,7 @@ assert main(["greet", "--help"]) == 0
 def test_a_new_command_is_its_own_file_and_one_line(tmp_path: Path) -> None:
     copy = Copy.into(tmp_path)
     copy.new("cli/commands/greet.py", TOY)
-    copy.add_line("cli/app.py", '    ("greet", "greet.greet", "Says hello."),', after="_COMMANDS = (")
+    copy.add_line("cli/app.py", '        ("greet", "greet.greet", "Says hello."),', after='    "Other": (')
     said = copy.run(USE)
     assert said.startswith("hello Ada\n")
     assert "Says hello." in said
@@ -38,4 +38,4 @@ def test_a_new_command_is_its_own_file_and_one_line(tmp_path: Path) -> None:
     assert copy.edited() == ["cli/app.py"]
     before, after = ((root / "cli/app.py").read_text("utf-8").splitlines() for root in (SOURCE, copy.root))
     assert len(after) == len(before) + 1
-    assert [line for line in after if line not in before] == ['    ("greet", "greet.greet", "Says hello."),']
+    assert [line for line in after if line not in before] == ['        ("greet", "greet.greet", "Says hello."),']

@@ -21,8 +21,6 @@ from tallystick.tables.layout import Column
 from tallystick.tables.layout import lines as lines_of
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from tallystick.ledger.book import Ledger
     from tallystick.tables.table import Table
 
@@ -79,11 +77,8 @@ def linear(
             limits, conditions = ask.intervals("bounds", bounds), _conditions(dataset, book, where)
             what = LinearFit(dataset, target, tuple(names), limits, conditions)
             done = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
-        screen = Screen(quiet)
-        answer = Answer(
-            "fit.linear", {"ledger": place_of(ledger), **asked}, done.facts, _sayer(done, _line, screen, details)
-        )
-        deliver(answer, as_json=as_json, done=done, screen=screen)
+        about = {"ledger": place_of(ledger), **asked}
+        _deliver("fit.linear", about, done, _line, as_json=as_json, quiet=quiet, details=details)
 
 
 @app.command()
@@ -126,9 +121,7 @@ def logistic(
             done = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
         question = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
         about = {"ledger": place_of(ledger), **question, "delta": delta, "pure": pure, "why": why, "dry_run": dry_run}
-        screen = Screen(quiet)
-        answer = Answer("fit.logistic", about, done.facts, _sayer(done, _scores, screen, details))
-        deliver(answer, as_json=as_json, done=done, screen=screen)
+        _deliver("fit.logistic", about, done, _scores, as_json=as_json, quiet=quiet, details=details)
 
 
 def _table(dataset: str, book: Ledger) -> Table:
@@ -152,11 +145,18 @@ def _fit(
     return perform(request, book, files, tell, dry_run=dry_run)
 
 
-def _sayer(
-    done: Performed, lines: Callable[[Any], tuple[list[str], str]], screen: Screen, details: bool
-) -> Callable[[Console], None]:
-    """Return the function that prints a model: ``lines`` gives its table and the sentence under it."""
-    facts = done.facts
+def _deliver(
+    name: str,
+    about: dict[str, Any],
+    done: Performed,
+    lines: Callable[[Any], tuple[list[str], str]],
+    *,
+    as_json: bool,
+    quiet: bool = False,
+    details: bool = False,
+) -> None:
+    """Print a model: ``lines`` gives its table and the sentence under it."""
+    screen, facts = Screen(quiet), done.facts
 
     def say_model() -> None:
         table, sentence = lines(facts["model"])
@@ -164,7 +164,8 @@ def _sayer(
         screen.note(["", *filter(None, (sentence, facts.get("effect")))])
         screen.note(_details(facts) if details else [])
 
-    return lambda _: say_answer(facts, screen, say_model)
+    answer = Answer(name, about, facts, lambda _: say_answer(facts, screen, say_model))
+    deliver(answer, as_json=as_json, done=done, screen=screen)
 
 
 def _details(facts: dict[str, Any]) -> list[str]:

@@ -79,8 +79,8 @@ def meaning(loss: PrivacyLoss, *, delta: float | None = None, unit: str | None =
 
     >>> import tallystick as ts
     >>> print(meaning(ts.pure_dp(epsilon=1)).plain_sentence)
-    If you are not in the data, about 27 of 100 possible results would make an attacker think you are. If you are,
-    about 73 of 100 would.
+    If you are not in the data, about 27 of 100 possible results make the best attacker think you are. If you are,
+    about 73 of 100 do.
     """
     even = _even_handed(loss)
     hit = _at_least(1 - Fraction(even))

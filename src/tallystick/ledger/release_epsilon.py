@@ -49,9 +49,9 @@ def release_epsilon(loss: PrivacyLoss | None, price: Amount, delta: float) -> st
     >>> release_epsilon(pure_dp(epsilon=0.1), price, 1e-6)
     'epsilon 0.1'
     >>> release_epsilon(zcdp(rho=0.005), price, 1e-6)
-    'epsilon 0.43 at delta 1e-06'
+    'epsilon 0.43 at delta 1e-6'
     >>> release_epsilon(None, price, 1e-6)
-    'epsilon 0.43 at delta 1e-06, converted from its cost'
+    'epsilon 0.43 at delta 1e-6, converted from its cost'
     """
     if price.filter.kind == "approx" or price.a0 <= 0:
         return ""

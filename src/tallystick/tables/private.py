@@ -79,8 +79,8 @@ class Private:
         >>> visits = source.table("visits", unit="patient").per_unit(max_groups=2, max_rows_per_group=1)
         >>> wards = {"ward": ["a", "b"]}
         >>> print(source.sql("EXPLAIN SELECT ward, COUNT(*) FROM visits GROUP BY ward", visits, keys=wards, rho=0.1))
-        price    zcdp(rho=0.1, delta=0)
-        error    count ±6 in 95 of 100 cases
+        Cost     rho 0.1 (epsilon 2.15 at delta 1e-6)
+        Error    count  ±6 in every group (95 times in 100, privacy noise only)
         ...
         """
         return asked_of(text, tables, self.account, **options)

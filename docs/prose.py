@@ -20,7 +20,9 @@ MOST_WORDS = 40
 MOST_ALLOWED = 40
 
 SCOPE = (
-    "docs/guides/read-a-privacy-card.md",
+    "README.md",
+    "docs/guides/*.md",
+    "docs/index.md",
     "src/tallystick/cards/charts.py",
     "src/tallystick/cards/evidence.py",
     "src/tallystick/cards/explanation.py",

@@ -1,7 +1,7 @@
 """Every broken twin and honest original attacked again and again, and the level of one run: make campaign-audit
 
-Writes benchmarks/results/audit.md. --page writes docs/guides/broken-twins.md only. Exit 1 when fewer than 95 % of the
-twins are caught in most attacks, or true claims are refuted more often than the significance and a binomial margin.
+Writes benchmarks/results/audit.md. --page writes docs/reference/broken-twins.md only. Exit 1 when fewer than 95 % of
+the twins are caught in most attacks, or true claims are refuted more often than the significance and a binomial margin.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from unit.audit.twins import TWINS, Twin, page
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "benchmarks" / "results" / "audit.md"
-PAGE = ROOT / "docs" / "guides" / "broken-twins.md"
+PAGE = ROOT / "docs" / "reference" / "broken-twins.md"
 LEVEL = 0.05
 SIMULATIONS = 4000
 MARGIN = 1e-6
 HEAD = f"""Written by `make campaign-audit` (`tests/campaigns/audit_twins.py`) at significance {LEVEL:g}, in {{seconds:.0f}} CPU seconds. Each twin is
 attacked {{repeats}} times with other seeds, and so is its honest original, which makes the same claim
-([the twins](../../docs/guides/broken-twins.md)).
+([the twins](../../docs/reference/broken-twins.md)).
 """  # noqa: E501
 
 

@@ -73,7 +73,7 @@ release = plan.release(why="test")
 assert abs(release.data["share"][0] - 0.25) < 0.01, release.data
 assert release.nonnegative()["share"] == release.data["share"]
 offer = Work(account, Dataset("people", "people", {}), "", None, plan).offer().to_data()
-assert any("share in a group of" in line and "1,000 rows ±" in line for line in plan_lines(offer))
+assert any("±" in line and line.endswith("with 1,000 rows") for line in plan_lines(offer))
 open("plan.json", "w").write(plan.to_json())
 print(plan.hash)
 """

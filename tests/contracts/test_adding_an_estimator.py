@@ -124,7 +124,7 @@ def share(
     with opened(ledger) as book:
         request = Request(ShareFit(dataset, column), Cost(epsilon=epsilon), why=why)
         facts = _fit(request, book, None, card, lambda stage: None, dry_run=False)
-    _deliver("fit.share", {}, facts, lambda model: [f"share {model['share']:.2f}"], as_json=as_json)
+    _deliver("fit.share", {}, facts, lambda model: ([f"share {model['share']:.2f}"], ""), as_json=as_json)
 
 '''
 

@@ -55,7 +55,7 @@ def test_a_wished_error_does_not_walk_around_the_most_a_statement_may_cost():
         "SELECT COUNT(*) FROM visits",
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(error=0.001) COUNT(*) FROM visits",
     ):
-        with pytest.raises(Refused, match="at most 2 a statement"):
+        with pytest.raises(Refused, match=r"at most (rho|epsilon) 2 in a statement"):
             planned(text, known, error=0.001)
 
 
@@ -66,7 +66,7 @@ def test_the_dearest_price_is_that_of_every_table_in_the_statement():
     known = Catalogue({"planes": Known(table), "flights": Known(table, most={"rho": 2.0})})
     text = "SELECT COUNT(*) FROM planes WHERE p IN (SELECT p FROM flights WHERE g = 'a')"
     assert planned(text, known, rho=1.0).plan.budget["rho"] == 1.0
-    with pytest.raises(Refused, match="at most 2 a statement"):
+    with pytest.raises(Refused, match=r"at most (rho|epsilon) 2 in a statement"):
         planned(text, known, rho=3.0)
 
 
@@ -79,13 +79,13 @@ def test_a_delta_beside_the_default_price_is_the_askers_own_price():
     asking = Known(table, key_delta=1e-8, price={"rho": 0.02}, most={"rho": 0.2, "delta": 1e-7})
     known = Catalogue({"visits": asking})
     assert planned("SELECT COUNT(*) FROM visits", known).plan.budget["rho"] == 0.02
-    with pytest.raises(Refused, match="at most 1e-7 a statement"):
+    with pytest.raises(Refused, match="at most delta 1e-7 in a statement"):
         planned(OWN_DELTA, known)
-    with pytest.raises(Refused, match="at most 1e-7 a statement"):
+    with pytest.raises(Refused, match="at most delta 1e-7 in a statement"):
         planned("SELECT g, COUNT(*) FROM visits GROUP BY g", known, delta=0.4)
     paired = Known(table, price={"rho": 0.02, "delta": 1e-8}, most={"rho": 0.2, "delta": 1e-7})
     for text, budget in ((OWN_DELTA, {}), ("SELECT g, COUNT(*) FROM visits GROUP BY g", {"delta": 0.4})):
-        with pytest.raises(Refused, match=r"^delta = 0.4 cannot be answered"):
+        with pytest.raises(Refused, match=r"at most delta 1e-7 in a statement, and this one names delta 0\.4"):
             planned(text, Catalogue({"visits": paired}), **budget)
 
 
@@ -101,7 +101,7 @@ def test_a_delta_beside_the_statement_finds_groups_as_one_in_its_options_does():
         Refused, match=r"GROUP BY g without a public list of groups \(line 1, column 32\).*OPTIONS\(delta="
     ):
         planned(plain, known, rho=0.1)
-    with pytest.raises(Refused, match="at most 1e-6 a statement"):
+    with pytest.raises(Refused, match="at most delta 1e-6 in a statement"):
         planned(plain, known, rho=0.1, delta=1e-5)
     for wrong in ("1e-7", -1e-7, float("nan"), 0):
         with pytest.raises(InvalidInput, match="delta"):
@@ -113,7 +113,7 @@ def test_the_default_price_of_one_table_is_not_above_the_dearest_of_another():
     table = private.table(unit="p").per_unit(max_groups=1, max_rows_per_group=1)
     known = Catalogue({"planes": Known(table, price={"rho": 1.0}), "flights": Known(table, most={"rho": 0.1})})
     assert planned("SELECT COUNT(*) FROM planes", known).plan.budget["rho"] == 1.0
-    with pytest.raises(Refused, match=r"at most 0\.1 a statement"):
+    with pytest.raises(Refused, match=r"at most (rho|epsilon) 0\.1 in a statement"):
         planned("SELECT COUNT(*) FROM planes WHERE p IN (SELECT p FROM flights)", known)
 
 
@@ -160,7 +160,7 @@ def test_rows_of_nobody_are_not_counted_through_a_subquery():
         f"SELECT COUNT(label) AS n FROM (SELECT t.p, k.label FROM {keys} LEFT JOIN t ON t.g = k.label) AS s",
         f"WITH s AS (SELECT t.p, k.label FROM {keys} LEFT JOIN t ON t.g = k.label) SELECT COUNT(label) AS n FROM s",
     ):
-        with pytest.raises(Refused, match=r"LEFT JOIN from a public table in a subquery .* the outermost SELECT"):
+        with pytest.raises(Refused, match=r"LEFT JOIN from a public table in a subquery .*the outermost SELECT"):
             planned(text, known, rho=1.0)
     planned(f"SELECT label, COUNT(t.p) AS n FROM {keys} LEFT JOIN t ON t.g = k.label GROUP BY label", known, rho=1.0)
 

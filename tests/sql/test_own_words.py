@@ -27,15 +27,15 @@ def test_an_answer_speaks_of_expressions_and_not_of_names_made_up_for_them(tmp_p
     source = ts.Private({"t": ROWS}, account=account)
     table = source.table("t", unit="p").per_unit(max_groups=1, max_rows_per_group=1)
     answer = source.sql(STATEMENT, table, keys={"g": ["a", "b"]}, rho=1, why="x", version=version)
-    said = f"{answer}{answer.about_csv()}{answer.statement.plan.explain()}"
+    said = "\n".join([str(answer), *answer.details(), answer.about_csv(), answer.statement.plan.explain()])
     for inside in ("avg_of", "sum_of", "counted,", "of counted", "made_of"):
         assert inside not in said
     for own in (
-        "hours: mean of x / 60.0, each clamped to 0..3",
-        "has: total of rows with y;",
-        "late: total of rows where x > 15;",
-        "units with a value of p where x > 15 in some row",
-        "total of x where y = 1, each clamped to 0..9",
+        "hours  mean of x / 60.0; values below 0 count as 0, above 3 as 3",
+        "has    total of rows with y",
+        "late   total of rows where x > 15",
+        "with a value of p where x > 15 in some row",
+        "total of x where y = 1; values below 0 count as 0, above 9 as 9",
         "had a value of x / 60.0 above 3",
     ):
         assert own in said, own
@@ -46,7 +46,7 @@ def test_measures_of_the_shell_are_called_as_they_are_typed() -> None:
     table = ts.Private(ROWS).table(unit="p").per_unit(max_rows_per_group=1)
     made, asked = measures("avg(x / 60.0 clamped between 0 and 3) as hours, count(*) filter (where x > 15)", table)
     plan = made.agg(**asked).plan(rho=1)
-    said = [each["said"].split(",")[0] for each in plan.facts()["measures"]]
+    said = [each["said"].split(";")[0] for each in plan.facts()["measures"]]
     assert said == ["mean of x / 60.0", "total of rows where x > 15"]
 
 

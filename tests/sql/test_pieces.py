@@ -113,7 +113,7 @@ def test_a_cell_of_a_notebook_shows_table_price_and_what_is_left(ledger: str) ->
     assert notebook.user_ns["found"] is answer
     shown = answer._repr_html_()
     assert "<table" in shown
-    assert "charged rho 0.05" in shown
-    assert "left rho 0.95" in shown
+    assert "Charged rho 0.05 (epsilon" in shown
+    assert "Left: rho 0.95" in shown
     with pytest.raises(InvalidInput, match="%%tallystick"):
         notebook.run("--rho much", GROUPED)

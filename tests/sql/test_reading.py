@@ -44,7 +44,8 @@ def refusal(sql: str, **budget: float) -> str:
 def test_a_refusal_names_the_construct_its_position_and_a_way_out(sql: str, what: str, position: str) -> None:
     said = refusal(sql)
     assert what.lower() in said.lower()
-    assert any(f" at {position}{end}" in said for end in " '")
+    line, column = position.split(":")
+    assert f" (line {line}, column {column}) " in said
     assert any(words in said for words in (". Try: ", "; give "))
 
 
@@ -145,7 +146,7 @@ OPTIONS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({}) ward, COUNT(*) AS n FROM
         ("epsilon=0", "epsilon"),
         ("epsilon=1, delta=0.5", "delta"),
         ("rho=100", "epsilon"),
-        ("rho=0.01, epsilon=1", "budget"),
+        ("rho=0.01, epsilon=1", "two prices"),
         ("rho=0.01, max_groups_contributed=5", "max_groups_contributed"),
         ("rho=0.01, max_rows_per_group=6", "max_rows_per_group"),
         ("rho=0.01, max_groups_contributed=0", "max_groups_contributed"),

@@ -32,10 +32,10 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_terminal_shows_the_table_and_the_price(ledger: str) -> None:
     answer = ts.sql(ASKED, ledger=ledger, why="x")
     assert repr(answer) == str(answer)
-    assert repr(answer).splitlines()[0].split() == ["mean_age", "where_seen", "count"]
+    assert repr(answer).splitlines()[0].split() == ["mean_age", "(95", "%", "interval)", "where_seen", "count", "±25"]
     explained = ts.sql(f"EXPLAIN {ASKED}", ledger=ledger)
     assert repr(explained) == str(explained)
-    assert repr(explained).startswith("price    rho 0.02")
+    assert repr(explained).startswith("Cost     rho 0.02 of the ")
 
 
 def test_the_card_of_an_answer_has_its_names_and_is_verified(ledger: str) -> None:
@@ -60,7 +60,7 @@ def test_a_card_is_made_of_an_answer_whose_ledger_was_closed(ledger: str) -> Non
 
 def test_the_shell_writes_a_card_that_it_verifies(ledger: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sql", ASKED, "--why", "x", "--card", "card.html", "--ledger", ledger]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "card.html"
+    assert capsys.readouterr().err.splitlines()[-1] == "Wrote    card.html"
     assert read_card("card.html")[0].facts["released"]["group_by"] == ["where_seen"]
     assert run(["card", "verify", "card.html", "--ledger", ledger]) == 0
     assert run(["sql", ASKED, "--why", "x", "--card", "visits.csv", "--ledger", ledger]) == 2

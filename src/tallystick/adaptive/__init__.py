@@ -4,7 +4,7 @@
     ts.adaptive.StatisticalQueries(records, ...).ask(query)     private answers with a certified population error
     ts.adaptive.ReusableHoldout(loss, X, y, ...).score(...)     a holdout that is asked often (Thresholdout)
 
-The proofs are in docs/theory/transfer.md; the guide is docs/guides/analyse-adaptively.md.
+The proofs are in docs/theory/transfer.md; the guide is docs/theory/notes-adaptive-analysis.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Versions may say the same in other words. They may also read other intervals from the same released numbers. So words
 and intervals of another version are not compared. Everything else must be what this version makes from the ledger:
-released values, prices, limits, epsilon, curves, names, hashes, and the numbers inside sentences.
+released values, prices, limits, epsilon, curves, names, hashes. A sentence must have the same numbers, up to rounding
+to three digits and in any order.
 """
 
 from __future__ import annotations
@@ -165,14 +166,13 @@ def _is_interval_end(stated: Any) -> bool:
 
 
 def _is_reworded(path: Path, fresh: Any, stated: Any) -> bool:
-    """True if two texts differ in their words alone: the same numbers in the same order, maybe rounded otherwise."""
+    """True if two texts differ in their words alone: they have the same numbers, maybe rounded or ordered otherwise."""
     if any(path[: len(name)] == name for name in EXACT):
         return False
     one, two = _text(fresh), _text(stated)
     if one is None or two is None or bool(one) != bool(two):
         return False
-    numbers, others = _numbers(one), _numbers(two)
-    return len(numbers) == len(others) and all(map(_are_roundings, numbers, others))
+    return _has_all(_numbers(one), _numbers(two)) and _has_all(_numbers(two), _numbers(one))
 
 
 def _text(value: Any) -> str | None:
@@ -187,12 +187,17 @@ def _numbers(text: str) -> list[float]:
     return [float(found.replace(",", "")) for found in _NUMBER.findall(text)]
 
 
+def _has_all(numbers: list[float], others: list[float]) -> bool:
+    """True if each of some numbers is among others, up to rounding."""
+    return all(any(_are_roundings(number, other) for other in others) for number in numbers)
+
+
 def _are_roundings(one: float, other: float) -> bool:
-    """True if two numbers may be roundings of one to three digits or more; whole numbers must be equal.
+    """True if two numbers may be roundings of one to three digits or more; whole numbers below 1,000 must be equal.
 
     Sentences repeat numbers that are facts of their own on the card, and those are compared exactly.
     """
-    if one == int(one) and other == int(other):
+    if one == int(one) and other == int(other) and max(one, other) < 1_000:
         return one == other
     return math.isclose(one, other, rel_tol=_THREE_DIGITS)
 

@@ -9,7 +9,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tallystick.errors import Problem, Remedy
+from tallystick.errors import Problem, Remedy, TallystickError
+from tallystick.place import Place, shown
 from tallystick.wording import (
     IN_SQL,
     groups_left_out,
@@ -86,9 +87,9 @@ class Command:
 
     @property
     def ledger(self) -> str:
-        """The option that names the ledger, if this command line has it."""
+        """The option that names the ledger, if this command line has it, without a password."""
         place = self.values.get("ledger")
-        return "" if place is None else f" --ledger {shlex.quote(str(place))}"
+        return "" if place is None else f" --ledger {shlex.quote(_public_text(str(place)))}"
 
     def dataset(self, remedy: Remedy) -> str:
         """The data set that an error is about."""
@@ -118,6 +119,14 @@ class Way:
     def __str__(self) -> str:
         named = f"{self.label}: {self.action}" if self.label else self.action
         return f"{named} ({self.effect})" if self.effect else named
+
+
+def _public_text(place: str) -> str:
+    """The text of a place without its secrets; a place that cannot be read is only named."""
+    try:
+        return str(Place.of(place))
+    except TallystickError:
+        return shown(place)
 
 
 def _price(remedy: Remedy, command: Command) -> str:

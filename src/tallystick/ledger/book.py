@@ -181,7 +181,7 @@ class Ledger:
 
     def _use_first(self, why: str) -> None:
         """Record the first use of a ledger that this host has not seen here; do nothing if it has."""
-        if self.is_seen and not self._is_exchanged:
+        if self.is_seen and not self.is_exchanged:
             return
         self._anchor.require_writable()
         with self.store.write("first use") as transaction:
@@ -207,7 +207,7 @@ class Ledger:
             return self._missing(anchor, transaction)
 
     @property
-    def _is_exchanged(self) -> bool:
+    def is_exchanged(self) -> bool:
         """True if this host knows another ledger at this place."""
         own = places.record_of(self.id, self.store.schema)
         return any(known != own for known in self._known.values())
@@ -488,8 +488,8 @@ def import_ledger(
     """Replay an export into a new place and open it there.
 
     A chain that this host has not seen needs ``expect_head`` or ``first_use`` (see ``Ledger``). Without either, the
-    imported ledger can be read, and its first write is refused. A chain that lacks entries which this host has seen
-    needs ``older``.
+    imported ledger can be read, and its first write is refused. So it is for a second copy in a database that holds the
+    ledger already. A chain that lacks entries which this host has seen needs ``older``.
     """
     first_write.check_arguments(expect_head, first_use, older)
     store = open_store(place, create=True, probe=None)
@@ -497,7 +497,16 @@ def import_ledger(
         import_lines(lines, store, config=config, by=by, expect_head=expect_head, is_older=older is not None)
     finally:
         store.close()
-    return Ledger(place, create=False, config=config, expect_head=expect_head, first_use=first_use, older=older)
+    is_read = expect_head is None and first_use is None and older is None
+    return Ledger(
+        place,
+        create=False,
+        config=config,
+        expect_head=expect_head,
+        first_use=first_use,
+        older=older,
+        inspect=is_read,
+    )
 
 
 def place_of(given: str | None) -> Place:

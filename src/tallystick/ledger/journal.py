@@ -217,7 +217,8 @@ def require_same(charge: ChargeRow, request: str, older: str | None = None) -> N
     """Refuse a key that was used for another request; ``older`` is the digest by an earlier rule, if there was one."""
     if charge.request not in (request, older):
         raise IdempotencyConflict(
-            f"key {charge.key!r} was used for another request (charge {charge.id}); use a new key for a new request"
+            f"key {charge.key!r} was used for another request (charge {charge.id}). One key names one request of the "
+            "whole ledger, whichever account pays; use a new key"
         )
 
 

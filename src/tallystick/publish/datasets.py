@@ -151,7 +151,10 @@ def find(name: str, book: Ledger) -> Dataset:
 def check_column(argument: str, name: str, table: Table, *, is_number: bool = False) -> None:
     """Refuse what is no column of a table, or no numeric one, by the argument that names it."""
     try:
-        (table.schema.numeric if is_number else table.schema.type_of)(name)
+        if is_number:  # the caller names a range of it
+            table.schema.numeric(name, "range", is_bounded=True)
+        else:
+            table.schema.type_of(name)
     except InvalidInput as problem:
         raise problem.about(argument, name) from None
 

@@ -151,7 +151,7 @@ def bounded(
     declared = {name: (low, high) for name, low, high in table.declared}
     known = dict(bounds or {}) | declared
     for name in (*columns, *(bounds or ())):
-        table.schema.numeric(name)
+        table.schema.numeric(name, "fit", is_bounded=name in (bounds or ()))
         if name in declared and bounds is not None and name in bounds and _bounds(name, bounds[name]) != declared[name]:
             low, high = declared[name]
             raise InvalidInput(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import IdempotencyConflict, InvalidInput, Refused, Remedy, Unavailable
 from tallystick.ledger.book import Ledger, opened, opened_if_there
+from tallystick.ledger.denial import payable_delta
 from tallystick.place import Place, is_foreign_url, names_server, shown
 from tallystick.strict_json import read
 from tallystick.tables.files import OpenFile
@@ -338,6 +339,8 @@ class PublicUse(NamedTuple):
 
 
 LISTED: Final = PublicUse("a list of groups that everybody may know")
+KEY_DELTA: Final = 1e-8
+"""The delta for groups from the data that is offered, unless less is left."""
 JOINED: Final = PublicUse("a table that everybody may see", (Remedy("join_on_unit"),))
 
 
@@ -376,6 +379,9 @@ def public_input(given: Any, use: PublicUse, table: Table) -> Any:
     """A path as an opened public file; anything else as it is."""
     if not isinstance(given, str | Path):
         return given
+    if use is LISTED:
+        delta = payable_delta(table.account, KEY_DELTA)
+        use = PublicUse(use.allowed, () if delta is None else (Remedy("find_keys", delta=delta),))
     return public_file(given, use, table.source, None if table.account is None else table.account.ledger)
 
 

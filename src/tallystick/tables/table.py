@@ -193,7 +193,7 @@ class Table(local.UnitSteps):
         """Declare public bounds of columns once, for every measure that names none."""
         kept = {name: (low, high) for name, low, high in self.declared}
         for name, pair in limits.items():
-            self.schema.numeric(name)
+            self.schema.numeric(name, "bound", is_bounded=True)
             try:
                 low, high = pair
             except (TypeError, ValueError):

@@ -57,5 +57,5 @@ def test_a_score_that_learned_its_draws_by_heart_is_not_chosen() -> None:
 
 
 def test_the_page_lists_the_twins_of_the_code() -> None:
-    kept = (ROOT / "docs" / "guides" / "broken-twins.md").read_text(encoding="utf-8")
+    kept = (ROOT / "docs" / "reference" / "broken-twins.md").read_text(encoding="utf-8")
     assert kept == page(), "write it with: python tests/campaigns/audit_twins.py --page"

@@ -2,7 +2,7 @@
 
 A twin is a pair of functions of (data, rng), the neighbours on which it is attacked and the privacy that both claim.
 Honest noise is rounded to a lattice that both data sets share. ``tests/campaigns/audit_twins.py`` attacks all of them
-and writes docs/guides/broken-twins.md.
+and writes docs/reference/broken-twins.md.
 """
 
 from __future__ import annotations
@@ -438,7 +438,7 @@ HEAD = """# Broken twins
 
 
 def page() -> str:
-    """docs/guides/broken-twins.md."""
+    """docs/reference/broken-twins.md."""
     rows = [f"| {twin.fault} | `{twin.claim}` | {_short(twin.neighbours)} |\n" for twin in TWINS]
     return HEAD.format(count=len(TWINS)) + "".join(rows)
 

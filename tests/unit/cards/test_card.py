@@ -277,11 +277,10 @@ def test_a_card_shows_what_the_caps_left_out_and_a_preview_how_exactly_it_will_b
 def test_a_card_says_of_every_column_what_was_done_to_its_values_and_how_much_of_one_counts(clinic) -> None:
     made = card(clinic.plan("count,mean(age,0,110)").release(why="x"))
     text = Elements(made.to_html().split("<script")[0]).text
-    assert "Mean of age, each clamped to 0..110 (below counts as 0, above as 110); missing values are left out" in text
+    assert "Mean of age; values below 0 count as 0, above 110 as 110; missing values are skipped." in text
     counts = made.facts["protected"]["counts"]
     assert f"{counts[:1].upper()}{counts[1:]}." in text
-    assert "of one patient" in counts
-    assert "if there are more, each counts less" in counts
+    assert counts.startswith("a patient counts in at most ")
     assert "weight of" not in text
 
 
@@ -341,9 +340,9 @@ def test_a_card_explains_rows_that_count_and_what_clamping_can_do_where_it_says_
     text = Elements(card(clinic.release()).to_html().split("<script")[0]).text
     assert text.count('"Rows that count": a row counts if') == 1
     assert "as less where its patient has more rows there than the cap" in text
-    assert text.count("Clamping can move a mean, a total or a variance by any amount") == 1
-    assert "Told of it on this card: how many values lay beyond each bound, not how far." in text
-    assert "it is no population interval" in text
+    assert text.count("Bounds can change a mean, a total or a variance by any amount") == 1
+    assert "This card says how many values were outside the bounds." in text
+    assert "It does not include the effect of limits and bounds, or sampling" in text
     silent = (
         clinic.table()
         .group_by("ward", keys=["north", "south"])
@@ -352,7 +351,7 @@ def test_a_card_explains_rows_that_count_and_what_clamping_can_do_where_it_says_
     )
     told = card(silent.release(why="x")).facts["error"]
     assert told["rows_that_count"] == ""
-    assert told["clamping"].endswith("Told of it on this card: nothing.")
+    assert told["clamping"].endswith("It was not measured.")
     late = clinic.table().derive(old=ts.when(ts.col("age") > 60, 1, 0)).group_by("ward", keys=["north", "south"])
     plain = card(late.agg(n=ts.sum("old", 0, 1), m=ts.median("age", 0, 110)).plan(rho=0.01).release(why="x")).facts
     assert plain["error"]["clamping"] == ""

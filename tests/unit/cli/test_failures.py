@@ -224,3 +224,22 @@ def test_a_remedy_keeps_the_password_of_a_ledger_to_itself(run, monkeypatch) -> 
     place = "postgresql://ana:hunter2secret@db.example/ledger"
     outcome = run("charge", "add", "gdp(mu=1)", "--why", "x", "--ledger", place, "--json")
     assert "hunter2secret" not in outcome.errors + outcome.out
+
+
+@pytest.mark.filterwarnings("ignore::tallystick.errors.PasswordInPlace")
+@pytest.mark.parametrize(
+    ("ledger", "shown"),
+    [
+        ("postgresql://ana:s3cret@db.example/x", "postgresql://ana@db.example/x"),
+        ("host=db.example user=ana password=s3cret dbname=x", "postgresql://ana@db.example/x"),
+        ("postgresql://ana:s3cret@db.example@x", "postgresql://..."),
+        ("a b.db", "'a b.db'"),
+    ],
+)
+def test_a_remedy_names_the_ledger_without_its_password(ledger: str, shown: str) -> None:
+    """Commands also print remedies when they succeed, as an import on a new host does."""
+    command = Command(("ledger", "import"), {}, {"ledger": ledger})
+    for kind in ("accept_head", "accept_older", "verify_ledger"):
+        said = in_shell(errors.Remedy(kind), command)
+        assert said is not None
+        assert said.endswith(f" --ledger {shown}")

@@ -9,7 +9,7 @@ import pytest
 
 from crash.stores import spend
 from tallystick.errors import InvalidInput, LedgerIntegrity, Unavailable
-from tallystick.ledger import Ledger, postgres
+from tallystick.ledger import Ledger, import_ledger, postgres
 from tallystick.ledger.budget import Budget
 from unit.tables.servers import database, role, run, with_options
 
@@ -360,3 +360,22 @@ def test_a_ledger_that_reconnects_elsewhere_answers_nothing(team, postgres, monk
                 ledger.open("people")
             with pytest.raises(LedgerIntegrity, match=ELSEWHERE):
                 ledger.open("more", budget=Budget.zcdp(1), unit="person")
+
+
+def test_a_second_copy_in_one_database_is_imported_and_not_used(team):
+    """An import is asked for, so it succeeds. On this host the ledger is in another schema, so the copy is not used."""
+    url, _, config = team
+    run(url, "CREATE SCHEMA moved")
+    place = with_path(url, "moved")
+    with Ledger(url, config=config) as ledger:
+        lines, known = list(ledger.export()), ledger.head()
+    with import_ledger(lines, place, config=config) as copy:
+        assert (copy.head(), copy.is_exchanged) == (known, True)
+        with pytest.raises(LedgerIntegrity, match="in schema 'public' at"):
+            copy.open("more", budget=Budget.zcdp(1), unit="person")
+    with pytest.raises(LedgerIntegrity, match="in schema 'public' at"):
+        Ledger(place, config=config)
+    with Ledger(place, config=config, expect_head=known.hash) as moved:  # the owner moves the ledger
+        moved.open("more", budget=Budget.zcdp(1), unit="person")
+    with pytest.raises(LedgerIntegrity, match="in schema 'moved' at"):
+        Ledger(url, config=config)

@@ -13,7 +13,7 @@ from unit.mechanisms.coverage import BOUNDARY, ENUMERATION, INTERVAL, LAW, LOW_B
 from unit.mechanisms.registry import MECHANISMS, NO_MECHANISM, ROOMS, VERBS
 
 TESTS = Path(__file__).resolve().parents[2]
-GUIDE = (TESTS.parent / "docs" / "guides" / "which-mechanism.md").read_text(encoding="utf-8")
+GUIDE = (TESTS.parent / "docs" / "reference" / "which-mechanism.md").read_text(encoding="utf-8")
 for path in [
     *sorted((TESTS / "unit" / "mechanisms").rglob("test_*.py")),
     *sorted((TESTS / "statistical").glob("test_*.py")),

@@ -107,7 +107,7 @@ def test_tables_show_themselves_in_a_line_and_a_small_page():
     for shown in (rows, grouped, source):
         assert len(repr(shown)) < 160
         assert "<b>" not in shown._repr_html_()
-    assert "0 to 2,000" in rows._repr_html_()
+    assert "0 to 2000" in rows._repr_html_()
 
 
 def test_moments_of_parquet_are_days_in_utc_whatever_their_zone(tmp_path):

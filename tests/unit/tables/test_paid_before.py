@@ -157,7 +157,7 @@ def test_a_query_that_is_published_is_not_charged_unsaid(
     assert f"under a new key it is charged again. Unless its data have changed, --key {key} gives" in offered.out
     for more in (["--dry-run"], []):
         assert "paid for the same question" in run("publish", "run", "p.json", "--why", "x", *more).errors
-    assert "has the answer already: nothing would be charged" in run("publish", "plan", *TABLE).out
+    assert "has the answer already. Nothing would be charged." in run("publish", "plan", *TABLE).out
     assert "note:" not in run("publish", "run", "p.json", "--why", "x").errors
 
 
@@ -165,13 +165,13 @@ def test_the_statement_that_a_query_prints_is_not_charged_unsaid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any
 ) -> None:
     registered(run, tmp_path, monkeypatch)
-    printed = run("query", *TABLE, "--why", "x").out
-    statement = printed.split("in SQL: ")[1].split(" -- ")[0]
+    printed = run("query", *TABLE, "--why", "x", "--details").errors
+    statement = printed.split("In SQL: ")[1].split(" -- ")[0].splitlines()[0]
     explained = run("sql", f"EXPLAIN {statement}", "--rho", "0.1")
-    assert "before   charge" in explained.out
+    assert "paid for the same question" in explained.out
     for more in (["--dry-run"], []):
         assert "paid for the same question" in run("sql", statement, "--rho", "0.1", "--why", "x", *more).errors
-    assert "before   charge" in run("sql", f"EXPLAIN {statement}", "--rho", "0.1").out
+    assert "Asked before: charge" in run("sql", f"EXPLAIN {statement}", "--rho", "0.1").out
     assert "note:" not in run("sql", statement, "--rho", "0.1", "--why", "x").errors
 
 

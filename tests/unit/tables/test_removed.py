@@ -23,7 +23,7 @@ from tallystick.tables.output import beside
 from tallystick.tables.parts import RowsOver
 from tallystick.tables.plan import Plan
 from tallystick.tables.release import Release
-from tallystick.tables.reporting.words import INTERVALS
+from tallystick.tables.reporting.words import INTERVALS, NOISE_ONLY
 from tallystick.tables.table import Table
 from unit.tables.tables import STEPS, WARDS, awkward, removed
 
@@ -161,15 +161,18 @@ def test_a_release_says_what_its_intervals_are_about_wherever_it_is_shown(accoun
     made = table.agg(n=ts.count(), c=ts.sum("cost", 0, 10)).plan(rho=0.1).release(why="x")
     assert len(made.removed()) == 4
     assert all(0 <= each.lower <= each.value <= each.upper for each in made.removed())
-    for shown in (str(made), made._repr_html_().replace("&#x27;", "'"), made.to_json(), made.about_csv()):
+    for shown in (made.to_json(), made.about_csv()):
         assert INTERVALS in shown
-        assert "were over the caps, counting up to 10 such rows of each unit" in shown
+        assert "were over the limits (at most 10 are counted per patient)" in shown
         assert "had a value of cost above 10" in shown
+    for shown in (str(made), made._repr_html_()):
+        assert NOISE_ONLY in shown
+    assert any("rows over the limits (first 10 per patient)" in line for line in made.details())
     made.to_csv(tmp_path / "t.csv")
     [first, n, c, *rest] = csv.DictReader(io.StringIO(beside(tmp_path / "t.csv").read_text()))
     assert first["about"] == INTERVALS
-    assert n["about"].startswith("number of rows; at most 1 row of one pid counts in full")
-    assert "total of cost, each clamped to 0..10 (below counts as 0, above as 10)" in c["about"]
+    assert n["about"] == "number of rows; a patient counts with at most 1 row"
+    assert "total of cost; values below 0 count as 0, above 10 as 10" in c["about"]
     assert [(line["what"], line["value"]) for line in rest] == [(each.what, str(each.value)) for each in made.removed()]
 
 
@@ -197,7 +200,7 @@ def test_nothing_is_paid_for_values_that_cannot_be_beyond_their_bounds(
 ) -> None:
     plan = visits.derive(made=derived).agg(n=ts.sum("made", 0, 1)).plan(rho=1)
     assert any(part.kind == "outside" for part in plan.query.removed) == can_be_outside
-    assert ("each clamped to" in plan.explain()) == can_be_outside
+    assert ("Bounds   made below 0" in plan.explain()) == can_be_outside
 
 
 def test_a_name_that_a_later_step_gives_anew_is_not_the_choice_it_was(visits: Table) -> None:

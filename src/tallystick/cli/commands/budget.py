@@ -16,6 +16,7 @@ from tallystick.ledger.filters import WHAT_RHO_IS
 from tallystick.printing import visible
 from tallystick.tables.layout import Column
 from tallystick.tables.layout import lines as lines_of
+from tallystick.tables.reporting.words import capital
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -118,7 +119,7 @@ def detail_lines(account: Account) -> list[str]:
     lines += [f"Block {block.name}: used {block.used} of {block.limit}" for block in account.children]
     parent = account.parent
     lines += [] if parent is None else [f"Lifetime ({parent.name}): used {parent.used} of {parent.limit}"]
-    return [*lines, *([f"Rho: {WHAT_RHO_IS}."] if account.currency.kind == "zcdp" else [])]
+    return [*lines, *([f"{capital(WHAT_RHO_IS)}."] if account.currency.kind == "zcdp" else [])]
 
 
 def bar(used: int, limit: int) -> str:

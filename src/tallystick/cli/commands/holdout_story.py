@@ -70,7 +70,7 @@ def holdout_story(_folder: Path, *, as_json: bool) -> None:
             markup=False,
         )
     screen.print(f"The reusable holdout: {holdout}", markup=False, soft_wrap=True)
-    screen.print("Next: docs/guides/analyse-adaptively.md", markup=False)
+    screen.print("Next: docs/theory/notes-adaptive-analysis.md", markup=False)
 
 
 def _coins(random: np.random.Generator) -> Sample:

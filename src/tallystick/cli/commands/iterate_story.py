@@ -70,7 +70,7 @@ def _say(out: Console, facts: dict[str, Any]) -> None:
     for name, row in facts["full_batches"].items():
         out.print(f"  {name:<26}" + "".join(f"{up(e):>9}" for e in row), markup=False)
     out.print(
-        "It needs discipline: no checkpoint, no loss curve, nothing before the end (docs/guides/last-iterate.md)."
+        "It needs discipline: no checkpoint, no loss curve, nothing before the end (docs/theory/notes-last-iterate.md)."
     )
     if facts["picture"]:
         out.print(f"Epsilon against the record's place: {facts['picture']}", markup=False, soft_wrap=True)

@@ -258,15 +258,18 @@ def import_(
         book = import_ledger(lines, place, by=by, expect_head=expect_head, first_use=first, older=after_loss)
     with book:
         newest = book.head()
-        missing = book.lost
+        missing, is_copy = book.lost, book.is_exchanged
         facts = {"ledger": book.id, "entries": newest.seq, "head": newest.hash, "seen": book.is_seen}
     facts |= {} if missing is None else {"missing": missing.to_data()}
 
     def say(out: Console) -> None:
         out.print(f"ledger {facts['ledger']}: {newest.seq} entries, head {newest.hash}", soft_wrap=True)
         _say_missing(out, missing)
-        if not facts["seen"]:
+        if is_copy:
+            out.print("This host uses another ledger or copy here: this one is not used yet.", soft_wrap=True)
+        elif not facts["seen"]:
             out.print("This host has not seen this ledger before: you can read it.", soft_wrap=True)
+        if is_copy or not facts["seen"]:
             out.print("Before the first write:", soft_wrap=True)
             for remedy in HOW:
                 out.print(in_shell(remedy, running_command()), soft_wrap=True, markup=False)

@@ -18,7 +18,7 @@ from tallystick.tables.parts import UNITS, ColumnPart
 from tallystick.tables.reporting.columns import bounded, capped, described, person
 from tallystick.tables.reporting.limits import outside_parts
 from tallystick.tables.reporting.table import place
-from tallystick.tables.reporting.words import interval_meaning
+from tallystick.tables.reporting.words import capital, interval_meaning
 from tallystick.tables.steps import EachRow
 
 if TYPE_CHECKING:
@@ -297,14 +297,36 @@ def details(plan: Plan) -> list[str]:
     """Return the noise of a plan as a table, and its hash: how it is made."""
     said, who = facts(plan), person(plan)
     neighbours = {"add_remove": f"one {who} added or removed", "replace": f"the data of one {who} replaced"}
-    lines = ["Noise", *_noise_lines(said["parts"], who), ""]
-    also = [f"{each['what']} ±{up(each['error'])}" for each in said["removed"]]
+    columns = {measure["name"]: measure["said"] for measure in said["measures"]}
+    lines = ["Noise", *_noise_lines(said["parts"], who), "", "Columns", *column_lines(columns), ""]
+    also = [f"{_quantity(each['what'], who)} ±{up(each['error'])}" for each in said["removed"]]
     lines += [f"Measured for the effect of limits and bounds: {'; '.join(also)}."] if also else []
     if said["keys"]["kind"] == "private":
         lines.append(f"The list of groups uses delta {typed(said['keys']['delta'])}.")
     lines += [f"Guarantee: {said['privacy']}, for {neighbours[said['adjacency']]}."]
-    lines += [f"Rho: {WHAT_RHO_IS}."] if "rho" in plan.budget else []
+    lines += [f"{capital(WHAT_RHO_IS)}."] if "rho" in plan.budget else []
     return [*lines, f"Intervals: {said['intervals']}.", f"Plan {plan.hash[:16]}."]
+
+
+def column_lines(columns: Mapping[str, str]) -> list[str]:
+    """Return each column of a table with what it is.
+
+    >>> column_lines({"n": "number of rows"})
+    ['n  number of rows']
+    """
+    width = max(map(len, columns), default=0)
+    return [f"{visible(name):<{width}}  {visible(text)}" for name, text in columns.items()]
+
+
+def _quantity(label: str, who: str) -> str:
+    """Return the label of a part in the owner's word for a person."""
+    for beginning, words in (
+        ("units", plural(who)),
+        ("rows over the caps, of each unit", f"rows over the limits, of each {who}"),
+    ):
+        if label.startswith(beginning):
+            return visible(f"{words}{label.removeprefix(beginning)}")
+    return visible(label)
 
 
 def _noise_lines(parts: Sequence[Mapping[str, Any]], who: str) -> list[str]:
@@ -312,7 +334,7 @@ def _noise_lines(parts: Sequence[Mapping[str, Any]], who: str) -> list[str]:
     changes = [f"{up(part['sensitivity'])} ({part['norm']})" for part in parts]
     noises = [f"{part['noise'].removeprefix('discrete ')} {nearest(part['scale'])}" for part in parts]
     columns = [
-        Column("measured quantity", tuple(visible(part["part"]) for part in parts), is_text=True),
+        Column("measured quantity", tuple(_quantity(part["part"], who) for part in parts), is_text=True),
         Column(f"most one {who} can change it", tuple(changes)),
         Column("noise scale", tuple(noises)),
         Column("share of cost", tuple(f"{nearest(100 * part['share'])} %" for part in parts)),

@@ -12,6 +12,7 @@ from tallystick.tables.reporting import words
 from tallystick.tables.reporting.columns import capped, described, limits_of, measured, person
 from tallystick.tables.reporting.limits import outside_parts
 from tallystick.tables.reporting.line import Line
+from tallystick.tables.reporting.plan import column_lines
 
 if TYPE_CHECKING:
     from tallystick.tables.table import Plan
@@ -73,8 +74,7 @@ class Report:
         query = self.plan.query
         said = {self._name(name): described(query, measure, self.who) for name, measure in query.measures}
         said |= dict.fromkeys(self.computed, words.COMPUTED)
-        width = max(map(len, said), default=0)
-        return [f"{visible(name):<{width}}  {visible(text)}" for name, text in said.items()]
+        return column_lines(said)
 
     def holds(self) -> str:
         """Return what the numbers and their intervals are about, in sentences."""

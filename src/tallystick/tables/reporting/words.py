@@ -208,7 +208,7 @@ def effect(lines: Sequence[Line], who: str) -> str:
     """
     said = [_effect_of(line, who) for line in _largest(lines) if _is_large(line)]
     if said:
-        return f"{_capital(' and '.join(said))}."
+        return f"{capital(' and '.join(said))}."
     if any(line.too_noisy for line in lines):
         return "The effect of limits and bounds is too noisy to tell."
     return ""
@@ -237,7 +237,12 @@ def _effect_of(line: Line, who: str) -> str:
     return f"at least {least} of {line.of} {visible(line.did)}"
 
 
-def _capital(text: str) -> str:
+def capital(text: str) -> str:
+    """Return a sentence with a capital letter.
+
+    >>> capital("at least 5 % of rows")
+    'At least 5 % of rows'
+    """
     return text[:1].upper() + text[1:]
 
 

@@ -176,10 +176,10 @@ def asked(text: str, table: Table) -> tuple[Table, dict[str, Measure]]:
         try:
             return pieces.measures(text, table)
         except TallystickError as problem:
-            is_word = own.code == "unknown_measure"  # and not a function of SQL that has another problem
-            if is_word and isinstance(problem, InvalidInput) and problem.argument == "sql":
-                raise own from None
-            if is_word:
+            is_unknown = own.code == "unknown_measure"
+            is_call = is_unknown and re.search(rf"\b{own.value}\s*\(", text) is not None
+            is_parsed = not isinstance(problem, InvalidInput) or problem.argument != "sql"
+            if is_call and is_parsed:  # a function of SQL that has another problem
                 raise problem from None
             raise own from None
 

@@ -209,8 +209,9 @@ def _without_limit(remedy: Remedy, command: Command) -> Way | None:
 
 def _arguments(remedy: Remedy, command: Command) -> Way:
     words = " ".join(command.named(*one) for one in set_arguments(remedy).items())
-    instead = _instead(remedy, command) if remedy["argument"] in ("rho", "epsilon") else ""
-    return Way(f"{words}{instead}", "another price")
+    if remedy["argument"] not in ("rho", "epsilon"):
+        return Way(words)
+    return Way(f"{words}{_instead(remedy, command)}", "another price")
 
 
 def _pure(remedy: Remedy, command: Command) -> Way:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallystick.digits import amount_down, amount_up, decimal_down, decimal_up, typed
 from tallystick.errors import BelowLeastPrice, BudgetExceeded, Refused, Remedy, TallystickError
-from tallystick.ledger.filters import LARGEST, UNITS_0, UNITS_1, USUAL_DELTA, Amount, Filter, as_written
+from tallystick.ledger.filters import LARGEST, MOST_DELTA, UNITS_0, UNITS_1, USUAL_DELTA, Amount, Filter, as_written
 from tallystick.wording import noise_text
 
 if TYPE_CHECKING:
@@ -370,7 +370,10 @@ def higher_limit(account: AccountRow, a0: int, a1: int, delta: float | None = No
     """A limit of this account alone that is just enough, if there is one; ``delta`` is what the charge then needs."""
     first = max(account.limit0, account.used0 + a0)
     second = max(account.limit1, account.used1 + a1)
-    if _round_up(first) > LARGEST or _round_up(second) >= UNITS_1:
+    if _round_up(first) > LARGEST:
+        return ()
+    raises_delta = _round_up(second) > account.limit1
+    if raises_delta and Fraction(_round_up(second), UNITS_1) > MOST_DELTA:
         return ()
     budget = written(Filter.named(account.filter), first, second, account.adjacency)
     facts = {} if delta is None else {"delta": delta}

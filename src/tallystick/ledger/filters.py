@@ -117,6 +117,8 @@ RULES: Final[dict[str, Rule]] = {
 }
 
 
+MOST_DELTA: Final = Fraction(1, 100)
+"""Largest delta of a new limit."""
 USUAL_DELTA: Final = 1e-6
 """The delta at which epsilon is shown for an account whose limit has none."""
 MOST_FOR_CONVERSION: Final = Fraction(1, 100_000)

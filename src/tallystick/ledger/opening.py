@@ -15,7 +15,7 @@ from tallystick.ledger import journal
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import canonical, check_reason, checked
 from tallystick.ledger.denial import higher_limit, written
-from tallystick.ledger.filters import Amount, Filter
+from tallystick.ledger.filters import MOST_DELTA, Amount, Filter
 from tallystick.ledger.journal import AccountRow
 from tallystick.ledger.milestones import checked_milestones
 from tallystick.ledger.partition import Partition
@@ -61,8 +61,6 @@ def open_account(
 
 _ENTRIES_AT_ONCE: Final = 1000
 """Entries of a ledger that are read at once."""
-MOST_DELTA: Final = Fraction(1, 100)
-"""Largest delta of a new limit."""
 USUAL_MOST_DELTA: Final = Fraction(1, 10_000)
 """Delta of a new limit above which a warning says what it allows."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from tallystick import errors
 from tallystick.cli import app, failure
-from tallystick.cli.wording import Command, in_shell
+from tallystick.cli.wording import Command, in_shell, way_in_shell
 
 BAD_INPUT = {
     "no expression": ("epsilon",),
@@ -240,6 +240,6 @@ def test_a_remedy_names_the_ledger_without_its_password(ledger: str, shown: str)
     """Commands also print remedies when they succeed, as an import on a new host does."""
     command = Command(("ledger", "import"), {}, {"ledger": ledger})
     for kind in ("accept_head", "accept_older", "verify_ledger"):
-        said = in_shell(errors.Remedy(kind), command)
-        assert said is not None
-        assert said.endswith(f" --ledger {shown}")
+        way = way_in_shell(errors.Remedy(kind), command)
+        assert way is not None
+        assert way.action.endswith(f" --ledger {shown}")

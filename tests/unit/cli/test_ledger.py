@@ -120,7 +120,7 @@ def test_no_charges_yet_is_said(cli):
 def test_the_budget_fits_one_screen(used):
     text = used("budget")
     assert "clinic: one budget for each patient" in text
-    assert re.search(r"limit +rho 0.5, delta 1e-6 +epsilon 4.76", text)
+    assert re.search(r"limit +rho 0.5, delta 1e-6 +epsilon 5.23", text)
     assert "34 more counts with an error of ±12 patients, or" in text
     assert "reserved" in text  # a state is shown if it is not the usual one
     assert "committed" not in text

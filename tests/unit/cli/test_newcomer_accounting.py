@@ -153,7 +153,7 @@ def test_no_cut_is_recommended_that_would_not_help(run: Any, expression: str, de
     [
         (["epsilon", "gaussian(sigma=1)", "--epsilon", "1"], "tallystick delta EXPR --epsilon E"),
         (["delta", "gaussian(sigma=1)", "--delta", "1e-5"], "tallystick epsilon EXPR --delta D"),
-        (["epsilon", "60*60000/256 * gaussian(sigma=1)", "--delta", "1e-5"], "round it up, to 14063"),
+        (["epsilon", "60*60000/256 * gaussian(sigma=1)", "--delta", "1e-5"], "round it up to 14063"),
     ],
 )
 def test_a_slip_is_answered_with_what_was_meant(run: Any, words: list[str], says: str) -> None:

@@ -70,7 +70,7 @@ def test_one_release_has_one_epsilon_on_every_screen(shell):
 
 def test_a_release_in_epsilon_is_listed_with_the_epsilon_that_was_asked(shell):
     words = ["query", "visits", "--measures", "count_units", "--epsilon", "0.1", "--pure", "--why", "x"]
-    assert "; this release alone: epsilon 0.1\n" in shell(*words)
+    assert " (epsilon 0.1) as charge " in shell(*words)
     assert "(epsilon 0.1)" in shell("charge", "list")
 
 
@@ -96,9 +96,9 @@ def test_a_charge_without_a_loss_is_converted_from_its_cost_and_says_so(tmp_path
         account = ledger.open("clinic", budget=ts.zcdp(rho=1))
         account.pay(ts.zcdp(rho=0.005), why="x")
         [event] = account.history()
-        assert account.release_epsilon(event.amount, event.loss) == "epsilon 0.43 at delta 1e-06"
+        assert account.release_epsilon(event.amount, event.loss) == "epsilon 0.43 at delta 1e-6"
         unread = account.release_epsilon(event.amount, replace(event, plan="").loss)
-        assert unread == "epsilon 0.43 at delta 1e-06, converted from its cost"
+        assert unread == "epsilon 0.43 at delta 1e-6, converted from its cost"
 
 
 @pytest.mark.parametrize(

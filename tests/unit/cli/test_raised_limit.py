@@ -25,8 +25,8 @@ def raised(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_raise_says_from_what_to_what_and_which_cards_promise_the_old_limit(raised: Any) -> None:
     for dry, done in ((["--dry-run"], "would raise"), ([], "raised")):
         said = raised(*RAISE, *dry).out
-        assert f"{done} men from rho 0.3000 to rho 0.4000\n" in said
-        assert "the limit was epsilon 3.93 at delta 1e-06 and is then epsilon 4.61 at delta 1e-06\n" in said
+        assert f"{done} men from rho 0.3 to rho 0.4\n" in said
+        assert "the limit was epsilon 3.93 at delta 1e-6 and is then epsilon 4.61 at delta 1e-6\n" in said
         assert "cards made so far promise the old limit" in said
 
 
@@ -34,6 +34,6 @@ def test_a_card_from_before_a_raise_ends_with_another_exit_code_than_a_forged_on
     raised(*RAISE)
     found = raised("card", "verify", "c.html")
     assert found.code == 4
-    assert "the limit was raised since, from rho 0.3000 to rho 0.4000" in found.errors
+    assert "the limit was raised since, from rho 0.3 to rho 0.4" in found.errors
     assert raised(*QUERY).code == 0  # the same key: a new card, and no charge
     assert raised("card", "verify", "c.html").code == 0

@@ -59,11 +59,11 @@ def test_cost_and_what_is_left_have_the_same_digits_in_an_error_as_on_the_screen
     account = ts.Ledger("tallystick.db").open("patients")
     with pytest.raises(BudgetExceeded) as denied:
         account.pay(ts.zcdp(rho=0.09), why="too much")
-    assert f"left {left}" in str(denied.value)
+    assert f"rho {left} of 0.1 is left" in str(denied.value)
     assert f"rho {left}" in account._repr_html_()
     shown = clinic("card", "show", "card.html").out
     assert "rho 0.0123" in shown
     assert f"epsilon {epsilon}" in shown
     denial = clinic(*QUERY, "--rho", "0.09", "--why", "x")
     assert denial.code == 3
-    assert f"left {left}" in " ".join(denial.errors.split())
+    assert f"left rho {left} of 0.1" in " ".join(denial.errors.split())

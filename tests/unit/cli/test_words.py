@@ -37,10 +37,11 @@ def shell(tmp_path, monkeypatch, capsys):
     [
         (["--by", "orign", "--keys", "origins.csv", "--measures", "count", "--rho", "1"], "origin (did you mean", 2),
         (["--by", "origin", "--measures", "count", "--rho", "1"], "--keys FILE", 4),
-        (["--measures", "cuont", "--rho", "1"], "count (did you mean this?)", 2),
-        (["--measures", "mean(miles)", "--rho", "1"], "--type miles=number", 2),
-        (["--measures", "count", "--rho", "1", "--epsilon", "1"], "one of --rho", 2),
-        (["--measures", "count"], "one of --rho", 2),
+        (["--measures", "cuont", "--rho", "1"], "Did you mean count?", 2),
+        (["--measures", "mean(miles)", "--rho", "1"], "miles is text. A mean needs a number.", 2),
+        (["--measures", "mean(miles,0,9)", "--rho", "1"], "--type miles=number", 2),
+        (["--measures", "count", "--rho", "1", "--epsilon", "1"], "--rho and --epsilon are two prices", 2),
+        (["--measures", "count"], "--rho 0.01", 2),
         (["--by", "origin", "--private-keys", "1e-8", "--measures", "count", "--rho", "0.1"], "account raise", 0),
     ],
 )
@@ -53,13 +54,13 @@ def test_a_question_that_cannot_be_asked_is_answered_in_the_words_of_the_shell(s
 def test_names_are_mended_and_limits_are_told_in_words(shell):
     for words, says in (
         (["publish", "plan", "flight", "--measures", "count", "--rho", "1"], "flights (did you mean this?)"),
-        (["account", "show", "plane"], "planes (did you mean this?)"),
+        (["account", "show", "plane"], "Did you mean planes?"),
     ):
         said = shell(*words, code=2)
         assert says in said
         assert not PYTHON.search(said)
     said = shell("account", "open", "planes", "--budget", "zcdp(rho=2)", "--unit", "tail", code=4)
-    assert "another limit: rho 0.5, not rho 2" in said
+    assert "another limit: zcdp(rho=0.5), not zcdp(rho=2.0)" in said
     assert not PYTHON.search(said)
 
 

@@ -63,6 +63,16 @@ def test_a_training_run_without_delta_is_told_what_a_delta_saves(tmp_path):
             pass
 
 
+def test_a_denial_does_not_offer_a_limit_whose_delta_is_refused(tmp_path):
+    """The raise itself refuses a delta above 0.01."""
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("study", budget=ts.approx_dp(epsilon=1, delta=1e-6), unit="person")
+        problem = denied(account, ts.approx_dp(epsilon=0.1, delta=0.02))
+        for remedy in problem.remedies:
+            if remedy.kind == "raise_limit":
+                account.raise_limit(read_loss(remedy["budget"]), why="as offered")
+
+
 def test_where_no_delta_is_left_the_higher_limit_has_one(tmp_path):
     place = tmp_path / "budget.db"
     with ts.Ledger(place) as ledger:

@@ -153,7 +153,7 @@ def test_a_head_that_is_not_a_hash_is_refused(tmp_path, head):
 
 
 def test_a_known_head_never_creates_a_ledger(tmp_path):
-    with pytest.raises(InvalidInput, match="an existing ledger"):
+    with pytest.raises(InvalidInput, match="there is no ledger at"):
         Ledger(tmp_path / "budget.db", expect_head="0" * 64)
     assert not (tmp_path / "budget.db").exists()
 

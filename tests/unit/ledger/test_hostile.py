@@ -159,9 +159,9 @@ def test_a_place_that_is_neither_file_nor_postgresql_is_refused(place):
 
 
 def test_a_missing_ledger_is_not_created_by_accident(tmp_path, postgres):
-    with pytest.raises(InvalidInput, match="an existing ledger"):
+    with pytest.raises(InvalidInput, match="there is no ledger at"):
         Ledger(tmp_path / "none.db", create=False)
-    with pytest.raises(InvalidInput, match="an existing ledger"):
+    with pytest.raises(InvalidInput, match="there is no ledger at"):
         Ledger(fresh_schema(postgres), create=False)
     assert not (tmp_path / "none.db").exists()
     with pytest.raises(InvalidInput):
@@ -234,7 +234,7 @@ def test_a_budget_of_several_orders_or_terms_is_not_a_filter():
     with pytest.raises(InvalidInput, match="not a filter"):
         Budget.of(ts.renyi_dp({2: 1.0, 4: 2.0}))
     for loss in (ts.no_loss(), ts.laplace(scale=1), 2 * ts.zcdp(rho=0.1), object()):
-        with pytest.raises(InvalidInput, match="one of zcdp"):
+        with pytest.raises(InvalidInput, match="a limit such as zcdp"):
             Budget.of(loss)
 
 

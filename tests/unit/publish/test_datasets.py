@@ -239,10 +239,10 @@ def test_plans_cost_at_least_what_was_registered(run, here) -> None:
     for words in (cheap, [*cheap, "--dry-run"]):
         outcome = run(*words)
         assert outcome.code == 4
-        assert "cost at least rho 0.01" in outcome.errors
+        assert "the least cost of this dataset is rho 0.01" in outcome.errors
     planned = run(*"publish plan visits --measures count --rho 0.009".split())
     assert planned.code == 0
-    assert "cost at least rho 0.01" in planned.out
+    assert "the least cost of this dataset is rho 0.01" in planned.out
     assert run(*"query visits --measures count --rho 0.01 --why x".split()).code == 0
     for price in ("epsilon=1", "rho=9", "rho=x", "sigma=1", "rho=-1"):
         assert run(*ADD, *CAPS, "--update", "--least-price", price).code == 2, price

@@ -49,7 +49,7 @@ def found(outcome: Any) -> dict[str, Any]:
 def test_journey_three_from_registration_to_card(run, planned) -> None:
     first = run(*RUN, "--out", "table1.csv", "--card", "card.html")
     assert first.code == 0, first.errors
-    assert "Charged  rho 0.06 (epsilon 1.45 at delta 1e-5) as charge 4. Left: rho 0.04, delta 1e-6." in first.errors
+    assert "Charged  rho 0.06 (epsilon 1.58 at delta 2e-6) as charge 4. Left: rho 0.04, delta 1e-6." in first.errors
     assert first.errors.splitlines()[-1] == "Wrote    table1.csv, table1.about.csv, card.html"
     assert [line.split()[0] for line in first.out.splitlines()] == ["region", *REGIONS]
     table, card = (planned / "table1.csv").read_bytes(), (planned / "card.html").read_bytes()
@@ -170,7 +170,7 @@ def test_a_dry_run_spends_nothing_and_reads_no_row(run, planned) -> None:
     visits = planned / "visits.csv"
     visits.write_text(visits.read_text().splitlines()[0] + "\n")  # its columns are all that is looked at
     assert found(run(*RUN, "--dry-run", "--json"))["dry_run"] is True
-    assert "Would charge rho 0.06 (epsilon 1.45 at delta 1e-5) to patients-2026; " in run(*RUN, "--dry-run").out
+    assert "Would charge rho 0.06 (epsilon 1.58 at delta 2e-6) to patients-2026; " in run(*RUN, "--dry-run").out
     assert found(run("budget", "--json"))["used"]["rho"] == 0
 
 

@@ -403,5 +403,5 @@ def test_a_joined_table_with_two_names_costs_the_larger_of_their_least_prices(
     source = ts.Private(postgres, account=account)
     first, second = (source.table(f"{clinic}.{name}", unit="who") for name in ("visits", "other"))
     joined = first.join_on_unit(second).per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count())
-    with pytest.raises(Refused, match="cost at least rho 1"):
+    with pytest.raises(Refused, match="the least cost of this dataset is rho 1"):
         joined.plan(rho=0.02).release(why="try")

@@ -534,8 +534,8 @@ def accounts(replaced: bool) -> dict[str, Any]:
     book = ts.Ledger(folder / "prices.db", config=folder)
     relation = "replace" if replaced else "add_remove"
     made = {
-        "zcdp": ts.zcdp(rho=1, delta=0.1, adjacency=relation),
-        "approx": ts.approx_dp(epsilon=1, delta=0.1, adjacency=relation),
+        "zcdp": ts.zcdp(rho=1, delta=0.01, adjacency=relation),
+        "approx": ts.approx_dp(epsilon=1, delta=0.01, adjacency=relation),
         "gdp": ts.gdp(mu=1, adjacency=relation),
         "rdp@8": ts.renyi_dp({8: 1}, adjacency=relation),
     }

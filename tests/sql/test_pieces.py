@@ -66,7 +66,7 @@ def test_a_condition_is_a_condition_and_nothing_else(text: str) -> None:
 
 
 def test_measures_are_aggregates_alone() -> None:
-    with pytest.raises(InvalidInput, match="aggregates alone"):
+    with pytest.raises(InvalidInput, match="a list such as count"):
         asked("count(*) + 1").query(VISITS)
     with pytest.raises(InvalidInput, match="PERCENTILE_CONT"):
         asked("min(age)").query(VISITS)

@@ -111,7 +111,7 @@ def test_text_means_the_loss_that_python_would_build(text: str) -> None:
 def test_anything_else_is_refused_with_a_way_out(text: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         read_loss(text)
-    assert caught.value.allowed
+    assert caught.value.allowed or "Did you mean" in str(caught.value)
     assert len(str(caught.value)) < 1000
 
 
@@ -155,7 +155,7 @@ def test_what_is_given_twice_is_refused_by_name_before_anything_is_computed(text
 
 
 def test_a_refusal_names_the_token_and_its_column() -> None:
-    with pytest.raises(ExpressionError, match=r"column 18.*'gauss'.*one of gaussian .did you mean this.., approx_dp"):
+    with pytest.raises(ExpressionError, match=r"unknown name gauss \(column 18\). Did you mean gaussian\?"):
         read_loss("laplace(scale=1) + gauss(sigma=1)".replace(" + ", "+"))
 
 

@@ -19,5 +19,5 @@ def test_the_budget_says_that_it_shows_the_last_ten(run: Any, tmp_path: Path, ch
             account.pay(ts.zcdp(rho=0.01), why=f"month {month + 1}")
     shown = run("budget", "the men", "--ledger", place).out
     assert ("last 10 of 12 charges; all of them: tallystick charge list 'the men'" in shown) == is_said
-    assert (" men (95 %)" in shown, "mans" in shown) == (True, False)
+    assert ("with an error of ±3 men" in shown, "mans" in shown) == (True, False)
     assert shown.count("month ") == 10

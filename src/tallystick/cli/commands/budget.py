@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
@@ -93,7 +94,8 @@ def history_lines(account: Account, events: list[Event]) -> list[str]:
         *([Column("state", states, is_text=True)] if any(states) else []),
         Column("reason", tuple(visible(event.why) for event in shown), is_text=True),
     ]
-    more = [f"... {len(events) - ROWS:,} earlier (tallystick charge list)"] if len(events) > ROWS else []
+    every = f"tallystick charge list {shlex.quote(account.name)}"
+    more = [f"last {ROWS} of {len(events):,} charges; all of them: {every}"] if len(events) > ROWS else []
     return [f"  {line}" for line in (*lines_of(columns), *more)]
 
 

@@ -18,6 +18,7 @@ from tallystick.cards.meaning import frequencies
 from tallystick.digits import nearest, percent, percent_up, plural, typed, up
 from tallystick.drawing import css_variables, dark_css_variables, print_css_variables
 from tallystick.printing import visible
+from tallystick.tables.reporting.words import TOO_NOISY
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -497,6 +498,8 @@ def _effect(lines: Sequence[Facts], people: People) -> str:
     for line in lines:
         text = line.get("said") or f"will be measured to {_error(line['error'])}: {line['what']}"
         sentences.append(_sentence(people.in_words(text.replace("+-", "±"))))
+    if any(line.get("too_noisy") for line in lines):
+        sentences.append(TOO_NOISY)
     return " ".join(sentences)
 
 

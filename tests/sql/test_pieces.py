@@ -12,7 +12,7 @@ import pytest
 import tallystick as ts
 from sql.test_doors import GROUPED, ledger, shell
 from tallystick.cli.question import TableOptions
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput, NotAnswered, Refused
 from tallystick.tables.sql import pieces
 from tallystick.tables.sql.written import statement_of
 
@@ -68,7 +68,7 @@ def test_a_condition_is_a_condition_and_nothing_else(text: str) -> None:
 def test_measures_are_aggregates_alone() -> None:
     with pytest.raises(InvalidInput, match="a list such as count"):
         asked("count(*) + 1").query(VISITS)
-    with pytest.raises(InvalidInput, match="PERCENTILE_CONT"):
+    with pytest.raises(NotAnswered, match="PERCENTILE_CONT"):
         asked("min(age)").query(VISITS)
 
 

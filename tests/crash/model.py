@@ -81,7 +81,7 @@ class Model:
         if not source or (owner is not None and owner not in roots):
             return "Refused" if source else "ok"
         paying = [(self.root(name), a0) for name, a0, _ in lines if owner in (None, self.root(name))]
-        return "Refused" if any(a0 < self.least.get(root, 0) for root, a0 in paying) else "ok"
+        return "BelowLeastPrice" if any(a0 < self.least.get(root, 0) for root, a0 in paying) else "ok"
 
     def clear(self, name: str) -> str:
         self.recover()

@@ -127,8 +127,8 @@ def test_the_shell_says_it_in_its_own_words(tmp_path: Path, monkeypatch: pytest.
     assert "note:" not in first.errors
     key = first.document["found"]["key"]
     for more in (["--dry-run"], []):
-        assert f"--key {key} gives that answer for nothing" in run(*ask, *more).errors
-    assert f"--key {key} gives that answer for nothing" in run(*ask, "--key", "mine").errors
+        assert f"--key {key} (reuses that answer, no charge)" in run(*ask, *more).errors
+    assert f"--key {key} (reuses that answer, no charge)" in run(*ask, "--key", "mine").errors
     again = run(*ask, "--key", key, "--json")
     assert (again.document["found"]["again"], again.document["found"]["rows"]) == (
         True,
@@ -154,7 +154,7 @@ def test_a_query_that_is_published_is_not_charged_unsaid(
     registered(run, tmp_path, monkeypatch)
     key = run("query", *TABLE, "--why", "x", "--json").document["found"]["key"]
     offered = run("publish", "plan", *TABLE, "--out", "p.json")
-    assert f"under a new key it is charged again. Unless its data have changed, --key {key} gives" in offered.out
+    assert f"under a new key it is charged again. Unless its data have changed: --key {key} (reuses" in offered.out
     for more in (["--dry-run"], []):
         assert "paid for the same question" in run("publish", "run", "p.json", "--why", "x", *more).errors
     assert "has the answer already. Nothing would be charged." in run("publish", "plan", *TABLE).out

@@ -327,8 +327,8 @@ def test_a_card_is_read_in_the_terminal(run, planned) -> None:
     text = run("card", "show", "card.html").out
     assert "Bounds can change a mean" in text
     assert "If you are not in the data, about" in text
-    assert "not protected:" in text
-    assert "never more than rho 0.1" in text
+    assert "Not protected:" in text
+    assert "Rho 0.1, delta 1e-6, for everything that will ever be published" in text
     assert found(run("card", "show", "card.html", "--json"))["schema"] == "tallystick/card"
 
 

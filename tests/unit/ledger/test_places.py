@@ -186,7 +186,7 @@ def test_a_child_process_reads_the_ledger_that_was_opened(file, tmp_path, config
 
 
 def test_a_ledger_that_does_not_exist_is_still_a_plain_error(file, config):
-    with pytest.raises(InvalidInput, match="an existing ledger"):
+    with pytest.raises(InvalidInput, match="there is no ledger at"):
         Ledger(file, config=config, create=False)
 
 

@@ -40,7 +40,10 @@ def test_pictures_of_units_that_are_nobody_do_not_speak_of_people() -> None:
     assert "share of examples not" in plots.hits(rates, claim=CLAIM, unit="example").axes[0].get_xlabel()
     assert "share of people not" in plots.hits(rates, claim=CLAIM).axes[0].get_xlabel()
     curve = {"mu 1": lambda alpha: np.asarray(CLAIM.tradeoff(alpha=alpha))}
-    assert "share of examples in the data that go" in plots.tradeoffs(curve, unit="example").axes[0].get_ylabel()
+    assert (
+        "share of examples in the data that are not found"
+        in plots.tradeoffs(curve, unit="example").axes[0].get_ylabel()
+    )
     one = plots.tradeoff(CLAIM, unit="example").axes[0]
     assert "of examples found" in "".join(text.get_text() for text in one.texts)
 

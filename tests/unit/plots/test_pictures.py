@@ -44,7 +44,11 @@ def test_the_tradeoff_picture_draws_the_tradeoff_curve() -> None:
         (ts.gdp(mu=1, unit="patient"), "people not in the data who are accused", "people found"),
         (ts.gdp(mu=1, unit="aircraft"), "aircraft not in the data that are accused", "aircraft found"),
         (ts.gdp(mu=1, unit="ship").for_groups(3), "groups of 3 ships not in the data that are", "3 ships found"),
-        (ts.gdp(mu=1, adjacency="replace"), "people with the one data who are taken for the other", "people found"),
+        (
+            ts.gdp(mu=1, adjacency="replace"),
+            "people with one version of their data who are taken for the other",
+            "people found",
+        ),
     ],
 )
 def test_the_tradeoff_picture_is_about_whom_the_loss_protects(loss, accused: str, found: str) -> None:

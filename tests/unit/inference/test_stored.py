@@ -184,8 +184,8 @@ def test_intervals_of_shown_groups_count_that_they_were_chosen(tmp_path):
         own = cell.noise_interval()
         assert (low, high) == (math.ceil(max(0, own.lower) - 1e-9), math.floor(own.upper + 1e-9))
     facts = card(shown).facts
-    assert f"reached {plan.threshold} are shown" in facts["error"]["intervals"]
-    assert f"reached {plan.threshold} are shown" in str(shown)
+    assert f"reached {plan.threshold}." in facts["error"]["intervals"]
+    assert f"reached {plan.threshold}." in str(shown)
     holds = {one["column"]: one["holds"] for one in facts["error"]["columns"]}
     assert holds == {"people": f"well above the threshold {plan.threshold}", "n": "in every group that is shown"}
 

@@ -141,7 +141,7 @@ def test_the_cut_leaves_at_most_delta_outside(delta):
 
 def test_a_plan_without_a_finite_price_is_refused_and_told_how():
     for loss, currency in ((ts.gaussian(sigma=1), APPROX), (ts.renyi_dp({8: 0.1}), ZCDP)):
-        with pytest.raises(Refused, match="needs a part of the account.s delta"):
+        with pytest.raises(Refused, match="needs a part of the account's delta"):
             cost(loss, currency)
     with pytest.raises(Refused, match="Gaussian trade-off"):
         cost(ts.approx_dp(epsilon=1, delta=1e-5), GDP)

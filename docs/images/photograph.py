@@ -22,7 +22,7 @@ COLOURS = 128
 def main() -> None:
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
-        sys.exit(f"no browser found; works: one of {', '.join(BROWSERS)}")
+        sys.exit(f"no browser found. Try: one of {', '.join(BROWSERS)}")
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "tallystick", "demo"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         card = Path(folder, "tallystick-demo", "card.html").as_uri()

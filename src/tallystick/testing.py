@@ -38,7 +38,7 @@ def released(plan: Plan, *, seed: int) -> Release:
     from tallystick.tables.run import integers, noisy, preflight
 
     if plan.account is not None:
-        raise Refused(f"{_REFUSED}. Works: ts.Private(rows) without account=")
+        raise Refused(f"{_REFUSED}. Try: ts.Private(rows) without account=")
     if plan.query.table.source.kind != "memory":
         raise InvalidInput("plan", plan.query.table.source.kind, "a plan on rows in memory that were made up")
     preflight(plan)

@@ -118,7 +118,7 @@ class PrivacyLossVariable:
         if any(_at_knots(leaf) for leaf, _ in self._side.others):
             raise NotComputable(
                 "moments of sampled sums, of as_replace() and of worst(...) are not known well enough to be said; "
-                "works: cdf and quantile, or epsilon and delta, which are bounds"
+                "Try: cdf and quantile, or epsilon and delta, which are bounds"
             )
 
     @property

@@ -249,9 +249,9 @@ class ReusableHoldout(Interaction):
         with self._turn():
             self._try(predict)
             if self._asked >= self.setting.queries:
-                raise Refused(f"all {self.setting.queries} planned scores were asked for; works: fresh records")
+                raise Refused(f"all {self.setting.queries} planned scores were asked for. Try: fresh records")
             if self._used >= self.setting.answers:
-                raise Refused(f"all {self.setting.answers} answers of the holdout are used up; works: fresh records")
+                raise Refused(f"all {self.setting.answers} answers of the holdout are used up. Try: fresh records")
             self._asked += 1
             steps = self._steps(predict)
             stream = self._stream = self._stream or self.setting.gate.start()

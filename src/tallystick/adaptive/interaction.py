@@ -25,11 +25,11 @@ class Interaction(OnlyOne):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_") and hasattr(self, name):
-            raise Refused(f"{name} was certified and paid for with everything else; works: a new {type(self).__name__}")
+            raise Refused(f"{name} was certified and paid for with everything else. Try: a new {type(self).__name__}")
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        raise Refused(f"{name} was certified and paid for with everything else; works: a new {type(self).__name__}")
+        raise Refused(f"{name} was certified and paid for with everything else. Try: a new {type(self).__name__}")
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:

@@ -172,7 +172,7 @@ class StatisticalQueries(Interaction):
             number = self._asked + 1
             if self.queries is not None and number > self.queries:
                 raise Refused(f"all {self.queries} planned questions were asked; the certificate covers no more. "
-                              "Works: fresh records, or a plan for more questions before the first")  # fmt: skip
+                              "Try: fresh records, or a plan for more questions before the first")  # fmt: skip
             error = self._first if self.queries is not None else self._error_of(number)
             self._require(number, error)
             self._asked = number
@@ -213,7 +213,7 @@ class StatisticalQueries(Interaction):
         about = f"question {number}" if self.queries is None else f"{self.queries} questions"
         raise NotCertified(
             f"{about} on {self.samples} records with noise {self.noise.scale:.3g}: the certified population error is "
-            f"{up(min(error, 1.0))}, above tau = {typed(self.tau)}. Works: "
+            f"{up(min(error, 1.0))}, above tau = {typed(self.tau)}. Try: "
             f"ts.adaptive.plan(queries={self.queries or number}, tau={typed(self.tau)}, beta={typed(self.beta)})"
             ".bounds['gaussian curve'] says how many records, with which noise",
             error=min(error, 1.0),

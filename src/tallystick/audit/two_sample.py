@@ -253,7 +253,7 @@ def _choose(
     if best is None:
         raise NotComputable(
             "no event can be made from these outputs: they are all different, and neither numbers nor texts nor dates. "
-            "Works: event=, or a function that returns numbers"
+            "Try: event=, or a function that returns numbers"
         )
     return best[1], best[2], draws - training
 

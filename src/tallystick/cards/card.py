@@ -122,7 +122,7 @@ def fit_card(model: Any, account: Account, *, dataset: str, about: Mapping[str, 
     """The card of an estimator of ``ts.learn`` that ``account`` paid for; ``dataset`` is what its rows are called."""
     receipt = getattr(model, "receipt_", None)
     if hasattr(model, "best_estimator_"):
-        raise Refused("a tuned model has no card: one charge paid for all runs. Works: its receipt_, ledger verify")
+        raise Refused("a tuned model has no card: one charge paid for all runs. Try: its receipt_, ledger verify")
     if receipt is None:
         raise Refused(
             "this fit itself was not paid by an account (a best_estimator_ is paid by its search), so there is nothing "
@@ -137,7 +137,7 @@ def paid_fit_card(
     """The card of a fit, if it is the one that the receipt is for."""
     _, entry = account.ledger.charge_row(receipt.charge)
     if request_digest(entry["lines"], entry["plan"], plan.request) != entry["request"]:
-        raise Refused("these are not the parameters that were paid for; works: the model as it was when it was fitted")
+        raise Refused("these are not the parameters that were paid for. Try: the model as it was when it was fitted")
     return card_of(Subject(plan, account, account.limit, receipt, entry["why"], dataset, dict(about or {})))
 
 

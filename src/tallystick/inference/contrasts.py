@@ -80,7 +80,7 @@ class Contrast:
         dependent = same_sample(self.left, self.right)
         if dependent and self.word == "ratio":
             raise Refused(
-                "no interval for a ratio of two cells of one release, which may count the same units. Works: "
+                "no interval for a ratio of two cells of one release, which may count the same units. Try: "
                 "difference(left, right)"
             )
         first = self.left.population_interval(confidence=confidence)
@@ -199,7 +199,7 @@ def _of(word: str, left: float, right: float) -> float:
     if word == "difference":
         return left - right
     if right == 0.0:
-        raise Refused("no ratio: the denominator is 0. Works: a difference, or more budget for the denominator")
+        raise Refused("no ratio: the denominator is 0. Try: a difference, or more budget for the denominator")
     return left / right
 
 

@@ -83,7 +83,7 @@ def same_share(left: Released, right: Released, *, draws: int = 999, seed: int =
     if same_sample(left, right) or left is right:
         raise Refused(
             "no test: two cells of one release may count the same units, and the test is about independent samples. "
-            "Works: difference(left, right).population_interval(), which allows for it"
+            "Try: difference(left, right).population_interval(), which allows for it"
         )
     sizes, times = (left.law.n, right.law.n), check.count("draws", draws, least=99)
     noises = [(one.noise.deviation / size) ** 2 for one, size in zip((left, right), sizes, strict=True)]
@@ -163,7 +163,7 @@ def independent(table: Sequence[Sequence[float]], *, noise: object, draws: int =
     law, times = Noise.of(noise), check.count("draws", draws, least=99)  # type: ignore[arg-type]
     size = round(float(counts.sum()))
     if size <= 3.0 * law.deviation * math.sqrt(counts.size):
-        raise Refused("no test: the total is within its noise of zero. Works: more rows, or more budget")
+        raise Refused("no test: the total is within its noise of zero. Try: more rows, or more budget")
     expected = _expected(counts[None])[0]
     random = np.random.default_rng(seed)
     null = random.multinomial(size, (expected / expected.sum()).ravel(), times).astype(np.float64)

@@ -73,14 +73,14 @@ def least_budget(
     question = {"difference": difference, "share": share, "of": of, "level": level}
     if _power(None, question) < wanted:
         raise Refused(
-            f"no budget is enough: {of} people in each group would not show this without noise. Works: about "
+            f"no budget is enough: {of} people in each group would not show this without noise. Try: about "
             f"{least_samples(None, difference=difference, share=share, power=power, level=level)} people in each group"
         )
     high = _LEAST
     while _power(make(high), question) < wanted:
         high *= 2.0
         if high > _MOST:
-            raise Refused("no budget below 1000 is enough. Works: more people, or a larger difference")
+            raise Refused("no budget below 1000 is enough. Try: more people, or a larger difference")
     low = high / 2.0
     while high - low > 1e-4 * low:
         middle = (low + high) / 2.0
@@ -102,7 +102,7 @@ def least_samples(noise: Any, *, difference: float, share: float, power: float =
     while _power(noise, {**question, "of": high}) < wanted:
         low, high = high, 2 * high
         if high > check.MAX_COUNT:
-            raise Refused("more than a billion people would be needed. Works: a larger difference, or more budget")
+            raise Refused("more than a billion people would be needed. Try: a larger difference, or more budget")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if _power(noise, {**question, "of": middle}) >= wanted else (middle, high)

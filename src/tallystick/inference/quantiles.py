@@ -56,7 +56,7 @@ class Quantile:
         """Where the running count reaches p of the total, on a line within its bin."""
         counts = np.array([max(0.0, one.value) for one in self.bins])
         if counts.sum() <= 0.0:
-            raise Refused("no quantile: no bin has a positive count. Works: more budget, or wider bins")
+            raise Refused("no quantile: no bin has a positive count. Try: more budget, or wider bins")
         running = np.concatenate([[0.0], np.cumsum(counts)]) / counts.sum()
         return float(np.interp(self.p, running, self.edges))
 
@@ -98,7 +98,7 @@ class Quantile:
         z = noise.deviations(check.inside("confidence", confidence))
         total = float(counts.sum()) if self.of is None else float(self.of)
         if total - z * math.sqrt(len(counts)) * noise.deviation <= 0.0:
-            raise Refused("no interval: the noisy total is within its noise of zero. Works: more budget or more rows")
+            raise Refused("no interval: the noisy total is within its noise of zero. Try: more budget or more rows")
 
         def side(bins: int) -> int:
             below, above = float(counts[:bins].sum()), float(counts[bins:].sum())

@@ -97,13 +97,13 @@ class Statistics:
         """
         if self.yy is None or self.rows is None:
             raise Refused(
-                "no interval: the spread of the targets around the line was not released. Works: method='gram' with "
+                "no interval: the spread of the targets around the line was not released. Try: method='gram' with "
                 "fit_intercept=True, which buys y'y and the number of rows"
             )
         if ridge > 0.0 or self.least_eigenvalue <= self.tall or self.rows <= 2 * self.width * rows_per_unit:
             raise Refused(
                 "no interval: the noise, or a ridge, decides some direction of the features, where an interval would "
-                "say nothing about the data. Works: a larger epsilon, more rows, or fewer features"
+                "say nothing about the data. Try: a larger epsilon, more rows, or fewer features"
             )
         return self.total_covariance(theta, self.rows, rows_per_unit)
 
@@ -235,13 +235,13 @@ def line(
     rows = float(n.value) if isinstance(n, Released) else float(check.count("n", n, least=3))
     spread = [one.noise.deviation if isinstance(one, Released) else 0.0 for one in sums]
     if rows - 3.0 * spread[0] <= 4.0 * cap:
-        raise Refused("no interval: the noisy count is within three deviations of zero. Works: a public count")
+        raise Refused("no interval: the noisy count is within three deviations of zero. Try: a public count")
     mean = x.value / rows
     around = xx.value - x.value * mean
     # d(Sxx - Sx^2/n) = dSxx - 2 (Sx/n) dSx + (Sx/n)^2 dn
     if around <= 3.0 * math.hypot(spread[2], 2.0 * mean * spread[1], mean**2 * spread[0]):
         raise Refused(
-            "no interval: the noise decides how much x varies, so it would decide the slope. Works: a larger epsilon, "
+            "no interval: the noise decides how much x varies, so it would decide the slope. Try: a larger epsilon, "
             "more rows, or x less its middle"
         )
     variances = [one**2 for one in spread]

@@ -28,7 +28,7 @@ SUPPRESSED = "shown only where it reached {:g}: the law is conditional on that, 
 
 SELECTED = (
     "no population share: the groups were chosen by another noisy count, so large ones were likelier to be shown. "
-    "Works: count_units, whose own threshold is known; public keys; noise_interval()"
+    "Try: count_units, whose own threshold is known; public keys; noise_interval()"
 )
 
 
@@ -138,7 +138,7 @@ class Released:
         if self.of is None:
             raise Refused(
                 "no population interval: it needs the public number of units behind the count, each counted at most "
-                "once. Works: of=... where one unit is one row; Mean(...) for a clamped mean; noise_interval()"
+                "once. Try: of=... where one unit is one row; Mean(...) for a clamped mean; noise_interval()"
             )
         return self.of
 

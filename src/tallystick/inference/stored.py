@@ -65,7 +65,7 @@ def from_csv(
         known = _known_groups(query["keys"])
         sample = str(facts["evidence"].get("charge", plan["hash"]))
     if of is not None and not once:
-        raise Refused("no public share: a unit may count more than once in this table. Works: noise_interval()")
+        raise Refused("no public share: a unit may count more than once in this table. Try: noise_interval()")
     if of is not None and threshold is not None and not compared:
         raise Refused(SELECTED)
     cells: dict[tuple[str, ...], Released] = {}
@@ -123,7 +123,7 @@ def _noise_of(measure: dict[str, Any], plan: Any, parts: list[dict[str, Any]]) -
     found = [(part, scale) for part, scale in zip(parts, scales, strict=True) if part["part"] == labels.get(kind)]
     if len(found) != 1 or (kind == "sum" and measure.get("lower") != 0):
         raise Refused(
-            f"a {visible(str(kind))} cannot be read back from a CSV file: it is made of several noisy numbers. Works: "
+            f"a {visible(str(kind))} cannot be read back from a CSV file: it is made of several noisy numbers. Try: "
             "counts, sums from 0 and histograms; the intervals in the file itself; the release in the ledger"
         )
     part, scale = found[0]

@@ -34,7 +34,7 @@ WAY_OUT = (
 SEARCH = (
     "scikit-learn's searches, cross-validation, elimination, calibration and bagging fit many models on the same "
     "people and look at scores or labels without noise, or draw a row twice: each is a release that nobody pays for. "
-    f"Works: {WAY_OUT}"
+    f"Try: {WAY_OUT}"
 )
 
 
@@ -50,7 +50,7 @@ def refuse_others(frame: FrameType | None, ours: type) -> None:
             raise Refused(
                 f"{type(caller).__name__} fits other estimators, and it may read private labels, choose rows or fit "
                 "as often as the rows say: each is a release that nobody pays for. A private fit may be called by "
-                f"Pipeline or TransformedTargetRegressor only. Works: {WAY_OUT}"
+                f"Pipeline or TransformedTargetRegressor only. Try: {WAY_OUT}"
             )
         inside_a_search |= _is_other_part(str(frame.f_globals.get("__name__", "")))
         frame = frame.f_back

@@ -51,7 +51,7 @@ def _built(event: Event) -> Any:
     name = event["class_name"]
     kind = getattr(_package().dp_event, name, None)
     if kind is None:
-        raise Unavailable(f"this dp_accounting has no {name}; works: a newer one")
+        raise Unavailable(f"this dp_accounting has no {name}. Try: a newer one")
     fields = {key: _inner(value) for key, value in event.items() if key not in ("module_name", "class_name")}
     return kind(**fields)
 

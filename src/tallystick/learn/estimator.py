@@ -300,7 +300,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Covariance of the coefficients, where what was released tells it; elsewhere refused with the way out."""
         raise NoCovariance(
             "no covariance: it needs the curvature of the loss at these coefficients, a function of the rows that was "
-            "not released. Works: LinearRegression(method='gram'), which buys it; LogisticRegression's "
+            "not released. Try: LinearRegression(method='gram'), which buys it; LogisticRegression's "
             "noise_covariance(curvature) with a public one; erm_covariance and kng_covariance for planning"
         )
 

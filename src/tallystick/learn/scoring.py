@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tallystick.mechanisms.noise.additive import AdditiveNoise
 
 PRIVATE = (
-    "a score of private data is a release, and no account pays for it. Works: model.score(X, y, account=..., "
+    "a score of private data is a release, and no account pays for it. Try: model.score(X, y, account=..., "
     "why=..., epsilon=...), which answers from noisy sums; or model.score(X, y, public=True) if the rows are public. "
     "A pipeline does not pass these arguments on: pipe[-1].score(pipe[:-1].transform(X), y, account=..., why=..., "
     "epsilon=...)"

@@ -80,7 +80,7 @@ class Account:
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here
         raise Refused(
-            "an account cannot be copied, stored or sent to another process, because it holds an open ledger. Works: "
+            "an account cannot be copied, stored or sent to another process, because it holds an open ledger. Try: "
             f"ts.Ledger(place).open({self.name!r}) there; or threads, as joblib.Parallel(prefer='threads') makes them"
         )
 

@@ -142,9 +142,7 @@ class Ledger:
         return other
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here
-        raise Refused(
-            "an open ledger cannot be copied, stored or sent to another process. Works: ts.Ledger(place) there"
-        )
+        raise Refused("an open ledger cannot be copied, stored or sent to another process. Try: ts.Ledger(place) there")
 
     def _genesis(self, create: bool, *, is_accepted: bool) -> str:
         with self.store.read() as transaction:

@@ -118,7 +118,7 @@ def register(
             if known.account_id != account.id or before["fixed"] != dict(fixed):
                 raise Refused(
                     f"dataset {name!r} is registered for another population or unit; whom it protects does not change. "
-                    "Works: another name"
+                    "Try: another name"
                 )
             same = (known.source, known.least0, known.note) == (source_digest, least, note)
             if same and before.get("marks", []) == listed:

@@ -140,7 +140,7 @@ class Run:
         self.why = self._stream.why
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here
-        raise Refused("a run cannot be copied or stored: works: account.training(...) with the same key, elsewhere too")
+        raise Refused("a run cannot be copied or stored. Try: account.training(...) with the same key, elsewhere too")
 
     @property
     def taken(self) -> int:
@@ -270,7 +270,7 @@ class Run:
     def step(self) -> int:
         """Take the next step and return its number, counted from 0; charges its block first."""
         if not self._is_open:
-            raise Refused("this run was not started; works: with account.training(...) as run")
+            raise Refused("this run was not started. Try: with account.training(...) as run")
         try:
             number = self._stream.take()
         except BudgetExceeded:

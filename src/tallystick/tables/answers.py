@@ -155,7 +155,7 @@ class TreeQuantile:
 
     def _within(self, margin: float, confidence: float, kind: Kind) -> Interval:
         if self.total <= self.noise.deviations(confidence) * math.sqrt(2.0) * self.noise.deviation:
-            raise Refused("no interval: the noisy total is within its noise of zero. Works: more budget or more rows")
+            raise Refused("no interval: the noisy total is within its noise of zero. Try: more budget or more rows")
         _, low, high = self.ends(margin)
         return Interval(low, high, confidence, f"{self.p:g}-quantile of {self.about}", kind, ASYMPTOTIC)
 

@@ -90,7 +90,7 @@ def consistent(release: Release, field: str, confidence: float) -> Consistent:
     """One column of a release made to add up; see ``Release.consistent``."""
     query = release.plan.query
     if isinstance(query.keys, PrivateKeys):
-        raise Refused("groups that were chosen by their size do not add up to anything. Works: public keys")
+        raise Refused("groups that were chosen by their size do not add up to anything. Try: public keys")
     once = query.caps.max_groups == 1
     adding = {
         one: (measure.parts()[0], i)

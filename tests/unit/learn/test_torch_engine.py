@@ -465,7 +465,7 @@ def test_a_compiled_model_is_refused_by_name_at_once() -> None:
     compiled = nn.Linear(4, 2)
     compiled.compile()
     for model in (torch.compile(nn.Linear(4, 2)), compiled, nn.Sequential(compiled)):
-        with pytest.raises(Refused, match=r"works: the model before torch\.compile"):
+        with pytest.raises(Refused, match=r"Try: the model before torch\.compile"):
             Engine(model, NONE)
 
 
@@ -600,7 +600,7 @@ class SharedPlaces(nn.Module):
 @pytest.mark.parametrize("places", [3, 4, 5])
 def test_places_that_all_examples_share_are_refused_with_the_reason_and_what_works_does(places: int) -> None:
     x, y = torch.randn(9, places, 3), torch.randn(9)
-    with pytest.raises(Refused, match=r"learned positions do\. Works: ts\.learn\.torch\.Positions"):
+    with pytest.raises(Refused, match=r"learned positions do\. Try: ts\.learn\.torch\.Positions"):
         Engine(SharedPlaces(places), squared).check([x, y])
     model = SharedPlaces(places, expanded=True)
     engine = Engine(model, squared)

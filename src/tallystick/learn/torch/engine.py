@@ -209,7 +209,7 @@ class Engine:
                 continue
             if given._version != version:
                 raise Refused(
-                    f"the input of {type(layer).__name__} was changed in place afterwards; works: no in-place "
+                    f"the input of {type(layer).__name__} was changed in place afterwards. Try: no in-place "
                     "operation on it"
                 )
             if given.dim() == 0 or len(given) != examples:
@@ -253,7 +253,7 @@ class Engine:
         before = [b.clone() for b in twin.model.buffers()]
         made_up, found, alone = self._first_that_runs(twin, tensors)
         if any(not torch.equal(old, new) for old, new in zip(before, twin.model.buffers(), strict=True)):
-            raise Refused("the model keeps something of its examples in a buffer; works: layers without running state")
+            raise Refused("the model keeps something of its examples in a buffer. Try: layers without running state")
         twin._compare(found, alone)
         self.micro = twin._fitting(found, batch)
         with _no_autocast(made_up[0].device):
@@ -349,7 +349,7 @@ class Engine:
         if checked is None or parts != checked[0]:
             raise Refused(
                 "the model has other layers, other trained parameters or other buffers than when it was checked; "
-                "works: change it before trainer.batches(...), which checks it"
+                "Try: change it before trainer.batches(...), which checks it"
             )
         if ways != checked[1]:
             self.check(*self._made_up)
@@ -396,7 +396,7 @@ class Engine:
                 raise Refused(
                     f"the gradient of {name} is not what single examples give: examples are mixed (a loss or a layer "
                     "that looks at the whole batch), the parameter is used outside its layer, or something in the "
-                    "model is random without being an nn.Dropout. Works: layers that treat examples apart"
+                    "model is random without being an nn.Dropout. Try: layers that treat examples apart"
                     + ("" if self.slow else "; slow=True for parameters used outside their layer")
                 )
 
@@ -432,7 +432,7 @@ class Engine:
             if bool(torch.isfinite(true).all()) and not (self._one(found, i) - true).norm() <= room:
                 raise Refused(
                     "the gradient of an example is not what it is alone where others are in its batch and some are "
-                    "unlike the rest: a loss or a layer looks at the whole batch. Works: one that treats examples apart"
+                    "unlike the rest: a loss or a layer looks at the whole batch. Try: one that treats examples apart"
                 )
 
     def _one(self, found: dict[int, Gradients], example: int) -> Tensor:
@@ -469,12 +469,12 @@ def _no_example_axis(layer: nn.Module, given: Tensor) -> str:
     if isinstance(layer, nn.Embedding):
         return (
             f"the input of an Embedding has shape {tuple(given.shape)}, so all examples share it, as learned positions "
-            "do. Works: ts.learn.torch.Positions(length, size), or indices for every example, such as "
+            "do. Try: ts.learn.torch.Positions(length, size), or indices for every example, such as "
             "torch.arange(places).expand(len(x), places)"
         )
     return (
         f"the first axis of the input of {type(layer).__name__} (shape {tuple(given.shape)}) is not the example; "
-        "works: batch_first=True layouts, with one row per example in front of every layer"
+        "Try: batch_first=True layouts, with one row per example in front of every layer"
     )
 
 
@@ -557,7 +557,7 @@ def refuse(model: nn.Module, loss: Loss, *, slow: bool) -> None:
     kinds = {p.dtype for p in trained} - {torch.float32, torch.float64}
     if kinds:
         raise Refused(
-            f"parameters of type {', '.join(map(str, kinds))}; works: float32 or float64, also under torch.autocast"
+            f"parameters of type {', '.join(map(str, kinds))}. Try: float32 or float64, also under torch.autocast"
         )
     for name, module in model.named_modules():
         for problem in _problems(module, slow=slow):
@@ -567,28 +567,28 @@ def refuse(model: nn.Module, loss: Loss, *, slow: bool) -> None:
 def _problems(module: nn.Module, *, slow: bool) -> Iterator[str]:
     own = [p for p in module.parameters(recurse=False) if p.requires_grad]
     if type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None:
-        yield "was compiled, so its layers cannot be seen one by one; works: the model before torch.compile"
+        yield "was compiled, so its layers cannot be seen one by one. Try: the model before torch.compile"
     if isinstance(module, _BatchNorm) and (own or module.training or not module.track_running_stats):
-        yield "batch norm mixes the examples of a batch; works: nn.GroupNorm, nn.LayerNorm, or eval() and frozen"
+        yield "batch norm mixes the examples of a batch. Try: nn.GroupNorm, nn.LayerNorm, or eval() and frozen"
     if isinstance(module, _InstanceNorm) and module.track_running_stats:
-        yield "keeps running statistics of its examples; works: track_running_stats=False"
+        yield "keeps running statistics of its examples. Try: track_running_stats=False"
     if isinstance(module, nn.Embedding) and (module.max_norm is not None or module.scale_grad_by_freq):
-        yield "max_norm and scale_grad_by_freq look at the whole batch; works: an embedding without them"
+        yield "max_norm and scale_grad_by_freq look at the whole batch. Try: an embedding without them"
     if not own or slow:
         return
     if isinstance(module, nn.MultiheadAttention):
         yield (
-            "its gradients are not seen layer by layer; works: ts.learn.torch.Attention.from_torch(layer) in its "
+            "its gradients are not seen layer by layer. Try: ts.learn.torch.Attention.from_torch(layer) in its "
             "place (in an nn.TransformerEncoderLayer, its self_attn), made with batch_first=True"
         )
     if isinstance(module, nn.RNNBase):
-        yield "its gradients are not seen layer by layer; works: ts.learn.torch.LSTM or GRU"
+        yield "its gradients are not seen layer by layer. Try: ts.learn.torch.LSTM or GRU"
     if type(module) not in TABLE:
         yield (
-            "has parameters that are not part of a layer that the engine knows; works: ts.learn.torch.Positions for "
+            "has parameters that are not part of a layer that the engine knows. Try: ts.learn.torch.Positions for "
             "learned positions; or build it of "
             + ", ".join(kind.__name__ for kind in TABLE)
             + "; or slow=True, which is right for any model that treats examples apart, and many times slower"
         )
     elif any(p is not getattr(module, "weight", None) and p is not getattr(module, "bias", None) for p in own):
-        yield "its weight is computed from other parameters; works: a plain layer, or slow=True"
+        yield "its weight is computed from other parameters. Try: a plain layer, or slow=True"

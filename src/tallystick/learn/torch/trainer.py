@@ -281,7 +281,7 @@ class Trainer(OnlyOne):
                 self._leave(step + 1)
                 raise Refused(NOT_STEPPED)
         if previous == _NO_STEP:
-            raise RunEnded(f"{self._ended}; nothing was trained. Works: a new Trainer, with another key if it has one")
+            raise RunEnded(f"{self._ended}; nothing was trained. Try: a new Trainer, with another key if it has one")
 
     def _leave(self, dealt: int) -> None:
         """Warn if the loop is left before the last batch of the plan was dealt."""

@@ -70,7 +70,7 @@ class Outside:
             raise Refused(
                 "what the statement does after the noise does not fit the released table (a type, a function, a "
                 f"number too large) or takes more than {_PATIENCE:g} seconds; where it was charged it stays so, and "
-                "the same aggregates alone cost no more; works: the aggregates alone, and the rest in your own program"
+                "the same aggregates alone cost no more. Try: the aggregates alone, and the rest in your own program"
             ) from None
         finally:
             patience.cancel()

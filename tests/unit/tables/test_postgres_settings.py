@@ -287,8 +287,12 @@ def inserted(owner: str, url: str, rows: int) -> int:
 
 
 def all_inserted(url: str) -> int:
-    time.sleep(1.2)  # a session tells its counters at most once in a second
-    with psycopg.connect(url) as connection:
+    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    with psycopg.connect(url, autocommit=True) as connection:
+        while connection.execute(others).fetchall() != [(0,)]:  # a session that ends writes its counters
+            time.sleep(0.02)
+        if connection.info.server_version < 150000:
+            time.sleep(1.2)  # a process of its own collects them once in a second
         counted = "SELECT tup_inserted FROM pg_stat_database WHERE datname = current_database()"
         [[rows]] = connection.execute(counted).fetchall()
         return int(rows)

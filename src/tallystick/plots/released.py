@@ -8,14 +8,13 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tallystick import strict_json
 from tallystick.drawing import BLUE, INK
 from tallystick.errors import InvalidInput, Unavailable
 from tallystick.plots.canvas import sheet
 from tallystick.printing import one_of
-from tallystick.regular_file import read_text
 from tallystick.tables.output import Columns
 
 if TYPE_CHECKING:
@@ -76,36 +75,58 @@ ENDINGS = (".csv", ".json", ".parquet", ".arrow")
 
 
 def read_table(path: str | Path) -> Table:
-    """The table in a CSV, JSON, Parquet or Arrow file that a release wrote."""
+    """Return the table in a CSV, JSON, Parquet or Arrow file that a release wrote.
+
+    The rows are drawn without a charge, so a registered file is refused.
+    """
+    from tallystick.tables.sources import unpaid_file  # loads the ledger, which other plots do without
+
+    kind = Path(path).suffix.lower()
+    read = {".json": _rows_of_json, ".parquet": _columns, ".arrow": _columns}.get(kind, _rows_of_csv)
     allowed = f"a {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]} file that a release wrote"
-    if Path(path).suffix.lower() in (".parquet", ".arrow"):
-        return _columns(path, allowed)
     try:
-        text = read_text(path)
-        if Path(path).suffix.lower() == ".json":
-            rows = strict_json.read(text, name="table", allowed=allowed, longest=200_000_000)["rows"]
-        else:
-            rows = list(csv.DictReader(io.StringIO(text), strict=True))
-        names = list(rows[0])
-        named = [name for name in names if f"{name}_lower" in names and f"{name}_upper" in names]
-        numbers = {f"{name}{end}" for name in named for end in ("", "_lower", "_upper")}
-        return Table({name: [_number(row[name]) if name in numbers else row[name] for row in rows] for name in names})
-    except (OSError, UnicodeDecodeError, csv.Error, LookupError, TypeError, ValueError):
+        with unpaid_file(path, "table", "a file that a release wrote") as opened, opened.stream() as raw:
+            return Table(read(raw, kind))
+    except (OSError, UnicodeDecodeError, csv.Error, LookupError, TypeError, InvalidInput, _NotATable):
         raise InvalidInput("table", str(path), allowed) from None
 
 
-def _columns(path: str | Path, allowed: str) -> Table:
+class _NotATable(ValueError):
+    """A file that is not a table of a release."""
+
+
+def _rows_of_json(raw: BinaryIO, _: str) -> dict[str, list[Any]]:
+    text = raw.read().decode()
+    return _with_numbers(strict_json.read(text, name="table", allowed="", longest=200_000_000)["rows"])
+
+
+def _rows_of_csv(raw: BinaryIO, _: str) -> dict[str, list[Any]]:
+    text = io.TextIOWrapper(raw, encoding="utf-8", newline="")
+    return _with_numbers(list(csv.DictReader(text, strict=True)))
+
+
+def _with_numbers(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return the columns of rows; a column that has an interval holds numbers."""
+    names = list(rows[0])
+    named = [name for name in names if f"{name}_lower" in names and f"{name}_upper" in names]
+    numbers = {f"{name}{end}" for name in named for end in ("", "_lower", "_upper")}
+    try:
+        return {name: [_number(row[name]) if name in numbers else row[name] for row in rows] for name in names}
+    except ValueError:
+        raise _NotATable from None
+
+
+def _columns(raw: BinaryIO, kind: str) -> dict[str, list[Any]]:
     try:
         import pyarrow
         import pyarrow.parquet
-
-        arrow = Path(path).suffix.lower() == ".arrow"
-        table = pyarrow.ipc.open_file(str(path)).read_all() if arrow else pyarrow.parquet.read_table(str(path))
     except ImportError:
-        raise Unavailable(f"{Path(path).name} needs pyarrow: pip install pyarrow") from None
+        raise Unavailable("a Parquet or Arrow file needs pyarrow: pip install pyarrow") from None
+    try:
+        read = pyarrow.ipc.open_file(raw).read_all() if kind == ".arrow" else pyarrow.parquet.read_table(raw)
     except (OSError, ValueError):  # pyarrow's own errors are of these
-        raise InvalidInput("table", str(path), allowed) from None
-    return Table(table.to_pydict())
+        raise _NotATable from None
+    return dict(read.to_pydict())
 
 
 def _number(cell: Any) -> float | int | None:

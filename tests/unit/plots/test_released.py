@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tallystick as ts
@@ -40,3 +42,22 @@ def test_the_shell_draws_a_published_file(tmp_path, monkeypatch, capsys):
     assert run(["plot", "nothing.csv", "--out", "t.svg"]) == 2
     assert run(["plot", "t.csv", "--field", "m", "--out", "t.svg"]) == 2
     assert "n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_registered_file_is_not_drawn(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows would be read without a charge, also through a link."""
+    monkeypatch.chdir(tmp_path)
+    columns = {"who": ["CANARY"], "n": [10], "n_lower": [8], "n_upper": [12]}
+    file = Path(f"private.{ending}")
+    if ending == "csv":
+        file.write_text("who,n,n_lower,n_upper\nCANARY,10,8,12\n")
+    else:
+        pq.write_table(pa.table(columns), file)
+    assert run(["plot", str(file), "--out", "before.svg"]) == 0
+    added = ["--population", "clinic", "--unit", "who", "--max-groups", "1", "--max-rows-per-group", "1"]
+    assert run(["dataset", "add", str(file), *added, "--limit", "rho=1"]) == 0
+    Path(f"link.{ending}").symlink_to(file)
+    for name in (file, f"link.{ending}"):
+        assert run(["plot", str(name), "--out", "after.svg"]) == 4
+    assert not Path("after.svg").exists()

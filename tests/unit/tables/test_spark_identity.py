@@ -666,3 +666,53 @@ def test_an_old_day_fails_no_release_whatever_options_and_settings_say(
     plan = table.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count()).plan(rho=0.5)
     assert plan.release(why="try", progress=changed).receipt is not None
     spark.sql("DROP TABLE days")
+
+
+def people_counted(account: Any, spark: Any, table: str) -> int:
+    """How many persons a release counts, nearly without noise."""
+    asked_of = ts.Private(spark, account=account).table(table, unit="who")
+    counted = asked_of.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count())
+    return int(counted.plan(rho=1000).release(why="try").data["n"][0])
+
+
+def test_declared_buckets_do_not_part_the_rows_of_a_person(spark: Any, folder: Path, tmp_path: Path) -> None:
+    place = folder / "bucketed"
+    rows = spark.range(64).selectExpr("0L AS who", "id AS ward")
+    rows.write.bucketBy(8, "ward").option("path", str(place)).saveAsTable("bucketed")
+    account = Ledger(tmp_path / "ledger.db").open("clinic", budget=ts.zcdp(rho=9000), unit="person")
+    assert people_counted(account, spark, "bucketed") == 1
+    spark.sql("DROP TABLE bucketed")
+    columns = "who BIGINT, ward BIGINT"
+    buckets = "CLUSTERED BY (who) INTO 8 BUCKETS"
+    spark.sql(f"CREATE TABLE bucketed ({columns}) USING parquet {buckets} LOCATION '{place}'")
+    assert people_counted(account, spark, "bucketed") == 1
+    spark.sql("DROP TABLE bucketed")
+
+
+def test_a_folder_has_the_values_in_its_name(spark: Any, folder: Path, tmp_path: Path) -> None:
+    place = folder / "parted"
+    made = "CREATE TABLE parted (cost BIGINT, who BIGINT, day DATE, kind STRING) USING parquet"
+    spark.sql(f"{made} PARTITIONED BY (who, day, kind) LOCATION '{place}'")
+    spark.sql("INSERT INTO parted SELECT id, 7, DATE'2024-02-03', 'a/b=c %' FROM range(9)")
+    spark.sql("INSERT INTO parted VALUES (1, NULL, DATE'2024-02-03', NULL)")
+    assert identity.UNKNOWN not in asked(spark, "parted", "identify").near
+    account = account_with(Ledger(tmp_path / "ledger.db"), spark, "parted", "who", 0.01)
+    [folder_of_7] = place.glob("who=7/*/*")
+    spark.sql(f"ALTER TABLE parted ADD PARTITION (who=8, day='2024-02-03', kind='a') LOCATION '{folder_of_7}'")
+    assert identity.UNKNOWN in asked(spark, "parted", "identify").near
+    with pytest.raises(Refused):
+        people_counted(account, spark, "parted")
+    spark.sql("DROP TABLE parted")
+
+
+def test_a_declared_size_is_not_believed(spark: Any) -> None:
+    spark.sql("CREATE TABLE sized USING parquet AS SELECT id AS who FROM range(1000)")
+    spark.sql("ANALYZE TABLE sized COMPUTE STATISTICS")
+    with open_engine(source_of(spark)) as engine:
+        engine.stored("sized", engine.schema("sized"))
+        [size] = engine.sizes.values()  # type: ignore[attr-defined]
+        [frame] = engine.kept.values()  # type: ignore[attr-defined]
+        leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    spark.sql("DROP TABLE sized")
+    assert size > 0
+    assert leaves.apply(0).catalogTable().isEmpty()

@@ -13,7 +13,14 @@ from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.dialects import SparkWords, Words, constant, name
-from tallystick.tables.engines.spark_plan import Origin, has_cached_rows, origin_of, pinned, text_format
+from tallystick.tables.engines.spark_plan import (
+    Origin,
+    has_cached_rows,
+    origin_of,
+    pinned,
+    text_format,
+    without_entries,
+)
 from tallystick.tables.identity import CACHED, SPARK, TABLE, UNKNOWN, Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
@@ -83,10 +90,11 @@ class SparkEngine:
         name = self.views.setdefault(table, f"_stored_{self.mark}_{len(self.views)}")
         frame = self._of(table)
         _refuse_text_files(frame)
-        size = _size(frame)  # asked of an empty table too: what always fails must fail before the charge
+        plan = without_entries(frame._jdf.queryExecution().analyzed(), self.session._jvm)
+        found = self._frame(plan, self.session)
+        size = _size(found)  # asked of an empty table too: what always fails must fail before the charge
         self._partition(table, size if rows else 0)
-        plan = frame._jdf.queryExecution().analyzed()
-        given = self._frame(plan, self.session) if rows else self._empty(frame)
+        given = found if rows else self._empty(frame)
         given.createOrReplaceTempView(name)
         self.kept[name] = given
         return read_stored(schema, self.words, exp.Table(this=exp.to_identifier(name, quoted=True)))

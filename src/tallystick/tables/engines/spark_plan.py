@@ -37,6 +37,8 @@ _BY_POSITION: Final = "orc.force.positional.evolution"
 """Setting of ORC that takes columns by their places instead of their names."""
 _LISTED_AGAIN: Final = "org.apache.spark.sql.execution.datasources.CatalogFileIndex"
 """Class of the index of a partitioned table. It asks the catalogue for partitions whenever rows are read."""
+_NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+"""Name of the folder of rows whose partition column has no value."""
 _TOTAL_FORMATS: Final = (
     "org.apache.spark.sql.avro.AvroFileFormat",
     "org.apache.spark.sql.delta.DeltaParquetFileFormat",
@@ -172,10 +174,26 @@ def _settled(leaf: Any, java: Any) -> Any:
     for name in _REBASED:
         options = _without_failure(options, name)
     options = options.updated(_BY_POSITION, "false")
-    _, *others, _ = _parts(relation)
-    settled = relation.copy(index, *others, options, relation.sparkSession())
+    _, partitions, columns, _, reader, _ = _parts(relation)
+    no_buckets = java.scala.Option.apply(None)  # buckets that are not as declared would part the rows of one unit
+    settled = relation.copy(index, partitions, columns, no_buckets, reader, options, relation.sparkSession())
     _, *others = _parts(leaf)
     return leaf.copy(settled, *others)
+
+
+def without_entries(plan: Any, java: Any) -> Any:
+    """Return a pinned plan whose files have no entry in the catalogue.
+
+    An entry can declare a size that is not the true one. Spark would then hold a large table in memory to join it.
+    ``java`` is the virtual machine.
+    """
+    if _files_of(plan) is not None:
+        relation, columns, _, *others = _parts(plan)
+        return plan.copy(relation, columns, java.scala.Option.apply(None), *others)
+    children = _items(plan.children())
+    if not children:
+        return plan
+    return plan.withNewChildren(java.PythonUtils.toSeq([without_entries(child, java) for child in children]))
 
 
 def _without_failure(options: Any, name: str) -> Any:
@@ -234,8 +252,37 @@ def _read_by(leaf: Any, java: Any) -> _Read:
         return _Read(is_unknown=True, reader=_reader_of(leaf))
     entry = _entry_of(leaf)
     systems = FileSystems(_configuration_of(leaf), java)
-    read = _files_of_frame(files, systems) if entry is None else _files_of_table(files, entry, systems)
-    return read if _is_a(files, _LISTED_ONCE) else replace(read, is_unknown=True)
+    if not _is_a(files, _LISTED_ONCE):
+        return replace(_files_of_frame(files, systems), is_unknown=True)
+    if entry is None:
+        return _files_of_frame(files, systems)
+    read = _files_of_table(files, entry, systems)
+    is_named = not entry.tracksPartitionsInCatalog() or _partitions_are_named(files, entry, systems, java)
+    return read if is_named else replace(read, is_unknown=True)
+
+
+def _partitions_are_named(index: Any, entry: Any, systems: FileSystems, java: Any) -> bool:
+    """True if each partition is the folder of the table that its values name.
+
+    A catalogue can give a folder any values, and these could be the units: one unit would then count as many.
+    """
+    found = index.partitionSpec()
+    fields = _items(found.partitionColumns())
+    cast = java.org.apache.spark.sql.execution.datasources.PartitioningUtils.castPartValueToDesiredType
+    zone = java.java.time.ZoneId.of("UTC")
+    scheme, authority, root = _place_of(systems.qualified(entry.storage().locationUri().get()))
+    for partition in _items(found.partitions()):
+        uri = partition.path().toUri()
+        path = str(uri.getPath())
+        is_inside = (uri.getScheme(), uri.getAuthority() or "") == (scheme, authority)
+        steps = [step.partition("=") for step in path.removeprefix(root.rstrip("/") + "/").split("/")]
+        if not is_inside or [unquote(name) for name, _, _ in steps] != [field.name() for field in fields]:
+            return False
+        for place, ((_, _, text), field) in enumerate(zip(steps, fields, strict=True)):
+            named = None if text == _NO_VALUE else cast(field.dataType(), text, zone)
+            if named != partition.values().get(place, field.dataType()):
+                return False
+    return True
 
 
 def _read_by_rdd(last: Any) -> _Read:

@@ -20,7 +20,7 @@ from tallystick.ledger.book import opened, opened_if_there
 from tallystick.ledger.registry import NOTE_FORMAT
 from tallystick.place import names_server
 from tallystick.printing import one_of
-from tallystick.tables.identity import Identity, Overlap
+from tallystick.tables.identity import SPARK, Identity, Overlap
 from tallystick.tables.reader import Reader
 from tallystick.tables.sources import identity
 
@@ -88,7 +88,13 @@ class Dataset:
 def identified(table: Table) -> Identity:
     """Which data a table holds: its source is opened for this, and no row is read."""
     with Reader(table.source, rows=False, tables=[table.name]) as reader:
-        return reader.identity(table.name)
+        own = reader.identity(table.name)
+    if own.name.startswith(SPARK) and not own.plain:
+        raise Refused(
+            "Spark's views, data frames and tables whose files are not known cannot be registered. What a view reads "
+            "depends on the catalogue and the settings of each application. Register the table that stores the rows"
+        )
+    return own
 
 
 def known(book: Ledger) -> dict[str, Dataset]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -36,6 +36,8 @@ class Reader:
         self.source = source
         self.rows = rows
         self.files: dict[str, OpenFile] = {}
+        self.watched: list[Callable[[], bool]] = []
+        """Questions of the engine: are the files unchanged that it opened?"""
         self._opened: list[OpenFile] = []
         try:
             for path in source.paths if tables is None else source.paths_with(tables):
@@ -85,7 +87,8 @@ class Reader:
 
     def check_unchanged(self) -> None:
         """Raise if a file was changed in place while it was read: its stages could have seen different rows."""
-        if not all(file.unchanged() for file in self.files.values()):
+        watched = [*(file.unchanged for file in self.files.values()), *self.watched]
+        if not all(is_unchanged() for is_unchanged in watched):
             raise Unavailable("a file was changed while it was read; replace files by renaming a new one into place")
 
     def close(self) -> None:

@@ -400,6 +400,7 @@ def _leaves(plan: Plan) -> list[str]:
 def _rehearse_stages(plan: Plan, engine: Engine) -> None:
     """Run every stage on empty tables, unless it ran on columns of the same types before."""
     query = plan.query
+    engine.try_reading([*views(query)])
     like = engine.like([*views(query)])
     shape = None if like is None else _shape(plan, like)
     if shape in _rehearsed:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tallystick as ts
-from tallystick.errors import Refused, TallystickError
+from tallystick.errors import Refused
 from tallystick.ledger import Ledger
 from tallystick.publish.datasets import identified
 from tallystick.tables import identity
@@ -183,9 +183,8 @@ def test_what_was_identified_is_what_is_read(spark: Any) -> None:
         counted = engine.words.render(engine.stored("mine", schema))
         assert engine.collect(f"SELECT COUNT(*) FROM ({counted})") == [[7]]
         assert (engine.marks("mine"), engine.marks("mine_too")) == marks
-        with pytest.raises(Exception, match=r"FileNotFound|does not exist") as problem:
-            engine.collect(f"SELECT COUNT(*) FROM ({engine.words.render(engine.stored('mine_too', schema))})")
-        assert not isinstance(problem.value, TallystickError)
+        counted = engine.words.render(engine.stored("mine_too", schema))
+        assert engine.collect(f"SELECT COUNT(*) FROM ({counted})") == [[7]]  # files are read as they were opened
     spark.sql("DROP TABLE mine_too")
 
 
@@ -716,3 +715,97 @@ def test_a_declared_size_is_not_believed(spark: Any) -> None:
     spark.sql("DROP TABLE sized")
     assert size > 0
     assert leaves.apply(0).catalogTable().isEmpty()
+
+
+def test_a_constant_is_not_replaced_by_a_setting(spark: Any, tmp_path: Path) -> None:
+    account = Ledger(tmp_path / "ledger.db").open("clinic", budget=ts.zcdp(rho=9000), unit="person")
+    spark.sql("CREATE TABLE worded USING parquet AS SELECT id AS who, 'a' AS ward FROM range(9)")
+    spark._jvm.java.lang.System.setProperty("injected", "a' OR 'b' = 'b")
+    try:
+        asked_of = ts.Private(spark, account=account).table("worded", unit="who")
+        rows = asked_of.filter(ts.col("ward") == "${system:injected}").per_unit(max_groups=1, max_rows_per_group=1)
+        counted = rows.agg(n=ts.count()).plan(rho=1000).release(why="try")
+    finally:
+        spark._jvm.java.lang.System.clearProperty("injected")
+        spark.sql("DROP TABLE worded")
+    assert counted.data["n"] == [0]
+
+
+def test_settings_of_the_users_session_do_not_reach_the_reader(spark: Any, tmp_path: Path) -> None:
+    account = Ledger(tmp_path / "ledger.db").open("clinic", budget=ts.zcdp(rho=9000), unit="person")
+    spark.sql("CREATE TABLE held USING parquet AS SELECT id AS who FROM range(9)")
+    settings = {"spark.sql.parquet.columnarReaderBatchSize": "2147483647", "spark.sql.ansi.enabled": "true"}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        assert people_counted(account, spark, "held") == 9
+        with open_engine(source_of(spark)) as engine:
+            kept = engine.session.conf  # type: ignore[attr-defined]
+            assert kept.get("spark.sql.parquet.columnarReaderBatchSize") == "4096"
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    for name, value in {"orc.max.file.length": "1", "io.file.buffer.size": "2147483647"}.items():
+        before = configuration.get(name)
+        configuration.set(name, value)
+        try:
+            with pytest.raises(Refused, match=name):
+                people_counted(account, spark, "held")
+        finally:
+            configuration.unset(name) if before is None else configuration.set(name, before, "spark.buffer.size")
+    spark.sql("DROP TABLE held")
+
+
+def test_a_view_is_not_registered_and_does_not_fail_by_its_settings(spark: Any, tmp_path: Path) -> None:
+    spark.sql("CREATE TABLE coded USING parquet AS SELECT id AS who, 'x' AS code FROM range(9)")
+    spark.sql("CREATE VIEW cast_codes AS SELECT who, CAST(code AS INT) AS code FROM coded")
+    account = Ledger(tmp_path / "ledger.db").open("clinic", budget=ts.zcdp(rho=9000), unit="person")
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    spark.conf.set("spark.sql.legacy.useCurrentConfigsForView", "true")
+    try:
+        assert people_counted(account, spark, "cast_codes") == 9
+        with pytest.raises(Refused, match="cannot be registered"):
+            identified(ts.Private(spark).table("cast_codes", unit="who"))
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+        spark.conf.unset("spark.sql.legacy.useCurrentConfigsForView")
+        spark.sql("DROP VIEW cast_codes")
+        spark.sql("DROP TABLE coded")
+
+
+def test_a_local_file_that_is_exchanged_before_spark_reads_it_is_not_read(spark: Any, tmp_path: Path) -> None:
+    """The link is made when progress is first reported: after the identification, and before the rows are read."""
+    spark.sql("CREATE TABLE theirs USING parquet AS SELECT id AS who FROM range(1000)")
+    ledger = Ledger(tmp_path / "ledger.db")
+    account_with(ledger, spark, "theirs", "who", 5.0)
+    spark.range(10).toDF("who").coalesce(1).write.parquet(str(tmp_path / "own"))
+    spark.sql(f"CREATE TABLE own (who BIGINT) USING parquet LOCATION '{tmp_path / 'own'}'")
+    account = ledger.open("own", budget=ts.zcdp(rho=9000), unit="person")
+    [mine] = (tmp_path / "own").glob("part-*.parquet")
+    theirs = Path(spark.table("theirs").inputFiles()[0].removeprefix("file://"))
+
+    def exchange(_: str) -> None:
+        if not mine.is_symlink():
+            mine.unlink()
+            mine.symlink_to(theirs)
+
+    asked_of = ts.Private(spark, account=account).table("own", unit="who")
+    counted = asked_of.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count()).plan(rho=1000)
+    made = counted.release(why="try", progress=exchange)
+    spark.sql("DROP TABLE own")
+    spark.sql("DROP TABLE theirs")
+    assert mine.is_symlink()
+    assert made.data["n"] == [10]
+
+
+def test_an_option_does_not_lead_a_table_elsewhere(spark: Any, folder: Path) -> None:
+    options = {"Path": f"{folder}/files", "datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
+    options |= {"orc.force.positional.evolution": "false", "serialization.format": "1"}
+    frame = spark.newSession().read.options(**options).table("clinic.visits")
+    assert asked(frame, "table", "kind") == "data frame" or frame.count() == 3
+    with open_engine(source_of(frame)) as engine:
+        counted = engine.words.render(engine.stored("table", engine.schema("table")))
+        read = engine.collect(f"SELECT COUNT(*) FROM ({counted})")
+        is_table = engine.kind("table") == identity.TABLE  # type: ignore[attr-defined]
+    assert read == [[3]] or not is_table

@@ -36,6 +36,9 @@ class Engine(Protocol):
     def upload(self, name: str, public: Upload) -> None:
         """Make a public table available under a name of ours."""
 
+    def try_reading(self, tables: Sequence[str]) -> None:
+        """Fail now if settings of the engine would make it fail at the first row of a stored table."""
+
     def like(self, tables: Sequence[str]) -> str | None:
         """What decides how SQL over no rows of these tables fares here, besides its text; None if that is unknown."""
 

@@ -278,6 +278,9 @@ class DuckEngine:
         columns = self._columns(table)
         return Schema.of(tuple((column, family(kind)) for column, kind in columns))
 
+    def try_reading(self, tables: Sequence[str]) -> None:
+        """Do nothing: the settings are ours."""
+
     def like(self, tables: Sequence[str]) -> str | None:
         return repr([(self.source.member(table)[0].kind, table, self._columns(table)) for table in tables])
 

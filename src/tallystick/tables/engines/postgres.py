@@ -219,6 +219,9 @@ class PostgresEngine:
             for row in public.rows:
                 copy.write_row(row)
 
+    def try_reading(self, tables: Sequence[str]) -> None:
+        """Do nothing: settings that decide are refused when the connection is made."""
+
     def like(self, tables: Sequence[str]) -> str | None:
         return None  # another server may stand at the address by now
 

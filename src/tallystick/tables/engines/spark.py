@@ -13,14 +13,17 @@ from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.dialects import SparkWords, Words, constant, name
+from tallystick.tables.engines.spark_local import LocalFiles
 from tallystick.tables.engines.spark_plan import (
     Origin,
+    entry_of,
     has_cached_rows,
     origin_of,
     pinned,
+    readable,
     text_format,
-    without_entries,
 )
+from tallystick.tables.engines.spark_stores import refuse_readers_settings
 from tallystick.tables.identity import CACHED, SPARK, TABLE, UNKNOWN, Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
@@ -30,6 +33,26 @@ if TYPE_CHECKING:
     from tallystick.tables.reader import Reader
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_KEPT_SETTINGS = (_PARTITIONS, "spark.sql.catalog.", "spark.sql.defaultCatalog", "fs.")
+"""Beginnings of settings that our session takes from the user's: how many parts, where names lead, and file systems."""
+_SETTINGS = {
+    # sums must not raise on data, text must mean what it says, and joins must not depend on statistics
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.caseSensitive": "true",
+    # by default Spark puts the value of a setting into a statement where a constant holds ${name}
+    "spark.sql.variable.substitute": "false",
+    # it turns CASE ... END * 0 into a CASE whose third branch holds a condition for a value, and fails on rows
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches",
+    # it leaves out what would follow on no rows, of a rehearsal as of data
+    "spark.sql.adaptive.optimizer.excludedRules": ("org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"),
+    "spark.sql.session.timeZone": "UTC",
+    # by default Spark raises at a text that its old and its new parser read as different days
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    # by default a join fails if it takes more than five minutes to hand out its smaller side
+    "spark.sql.broadcastTimeout": "-1",
+}
+"""Settings of our session. All others have Spark's own defaults: a setting can decide at which rows Spark fails."""
 _BYTES_PER_PARTITION = 16 << 20
 """Of a stored table: in memory and as cells of (unit, group) they are a few times as many."""
 
@@ -43,7 +66,9 @@ _TYPES = {"integer": "bigint", "number": "double", "text": "string", "boolean": 
 
 def connect(reader: Reader) -> SparkEngine:
     """A new session beside the user's, so that settings and temporary views are ours alone."""
-    return SparkEngine(reader.source.handle)
+    engine = SparkEngine(reader.source.handle, rows=reader.rows)
+    reader.watched.append(engine.held.unchanged)
+    return engine
 
 
 class SparkEngine:
@@ -52,35 +77,20 @@ class SparkEngine:
     words: Words = SparkWords()
     in_shares = False  # Spark spills what does not fit
 
-    def __init__(self, given: Any) -> None:
+    def __init__(self, given: Any, *, rows: bool = True) -> None:
         self.given = given
+        self.rows = rows
+        self.held = LocalFiles()
         session = given.sparkSession if hasattr(given, "sparkSession") else given
         _refuse_limits(session)
-        self.session = session.newSession()
-        # Sums must not raise on data, text must mean what it says, and joins must not depend on statistics.
-        for setting, value in (
-            ("spark.sql.ansi.enabled", "false"),
-            ("spark.sql.parser.escapedStringLiterals", "false"),
-            ("spark.sql.caseSensitive", "true"),
-            # it turns CASE ... END * 0 into a CASE whose third branch holds a condition for a value, and fails on rows
-            ("spark.sql.optimizer.excludedRules", "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches"),
-            # it leaves out what would follow on no rows, of a rehearsal as of data
-            (
-                "spark.sql.adaptive.optimizer.excludedRules",
-                "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
-            ),
-            ("spark.sql.session.timeZone", "UTC"),
-            # by default Spark raises at a text that its old and its new parser read as different days
-            ("spark.sql.legacy.timeParserPolicy", "CORRECTED"),
-            # by default a join fails if it takes more than five minutes to hand out its smaller side
-            ("spark.sql.broadcastTimeout", "-1"),
-        ):
-            self.session.conf.set(setting, value)
+        self.session = _own_session(session)
+        refuse_readers_settings(self.session)
         self.most_partitions = int(self.session.conf.get(_PARTITIONS))
         self.sizes: dict[str, int] = {}
         self.kept: dict[str, Any] = {}
         self.views: dict[str, str] = {}
         self.frames: dict[str, Any] = {}
+        self.sources: dict[str, Any] = {}
         self.origins: dict[str, Origin] = {}
         self.mark = uuid.uuid4().hex[:8]
 
@@ -90,8 +100,7 @@ class SparkEngine:
         name = self.views.setdefault(table, f"_stored_{self.mark}_{len(self.views)}")
         frame = self._of(table)
         _refuse_text_files(frame)
-        plan = without_entries(frame._jdf.queryExecution().analyzed(), self.session._jvm)
-        found = self._frame(plan, self.session)
+        found = self.sources[table]
         size = _size(found)  # asked of an empty table too: what always fails must fail before the charge
         self._partition(table, size if rows else 0)
         given = found if rows else self._empty(frame)
@@ -134,13 +143,26 @@ class SparkEngine:
     def _of(self, table: str) -> Any:
         """The frame of a table. What its columns are checked of, and what is identified, is what is read."""
         if table not in self.frames:
-            self.frames[table] = self._pinned(self._found(table))
+            frame = self._pinned(self._found(table))
+            self.frames[table] = frame
+            plan = frame._jdf.queryExecution().analyzed()
+            kept = readable(plan, self.held, self.session) if self.rows else plan
+            self.sources[table] = self._frame(kept, self.session)
         return self.frames[table]
+
+    def try_reading(self, tables: Sequence[str]) -> None:
+        """Read one row of each table and forget it: what fails at every file must fail before the charge.
+
+        A release that needs no file would not fail. So it would tell that there is no row of the kind it asks for.
+        """
+        for table in tables:
+            _refuse_text_files(self._of(table))
+            self.sources[table].limit(1).write.format("noop").mode("overwrite").save()
 
     def _pinned(self, frame: Any) -> Any:
         """Return the frame with the files of its tables listed once; see ``pinned``."""
         plan = frame._jdf.queryExecution().analyzed()
-        return self._frame(pinned(plan, frame.sparkSession._jvm), frame.sparkSession)
+        return self._frame(pinned(plan, self.session), frame.sparkSession)
 
     def _found(self, table: str) -> Any:
         """What a name means to Spark now."""
@@ -149,20 +171,23 @@ class SparkEngine:
         if hasattr(self.given, "sparkSession"):  # a data frame is the one table there is
             return self.given
         pieces = table.split(".")
-        quoted = ".".join(f"`{piece.replace('`', '``')}`" for piece in pieces)
+        quoted = _quoted(pieces)
         # Spark reads parquet.folder as the files in a folder: a second name of whatever is known by its path
         if len(pieces) == 2 and not self.given.catalog.tableExists(quoted):
             raise InvalidInput("table", table, "a table or temporary view of this session")
         try:
-            return self.given.table(quoted)
+            found = self.given.table(quoted)
         except AnalysisException:
             raise InvalidInput("table", table, "a table or temporary view of this session") from None
+        entry = entry_of(found._jdf.queryExecution().analyzed())
+        # our session reads an entry of the catalogue with our settings; only the user's has its temporary views
+        return found if entry is None else self.session.table(_quoted(entry))
 
     def _origin(self, table: str) -> Origin:
         """Where the rows of a table come from; read once from the plan of the frame that is read."""
         if table not in self.origins:
             plan = self._of(table)._jdf.queryExecution().analyzed()
-            origin = origin_of(plan, self.session._jvm)
+            origin = origin_of(plan, self.held, self.session._jvm)
             self.origins[table] = replace(origin, is_cached=self._is_cached(plan))
         return self.origins[table]
 
@@ -242,20 +267,47 @@ class SparkEngine:
         doubts = {UNKNOWN} if origin.is_unknown else set()
         if origin.is_cached:
             doubts.add(CACHED)
-        own = origin.own | origin.leaves if origin.kind == TABLE else origin.own
+        own = origin.own | origin.leaves if origin.kind == TABLE else frozenset[str]()
         if origin.kind == TABLE and not doubts:
             return Identity(name, own, origin.near)
         near = origin.leaves | origin.near | doubts
         return Identity(name, own, near, plain=not near)
 
     def reset(self) -> None:
-        self.close()
+        for kept in self.kept:
+            self.session.catalog.dropTempView(kept)
         self.kept.clear()
         self.views.clear()
 
     def close(self) -> None:
-        for kept in self.kept:
-            self.session.catalog.dropTempView(kept)
+        self.reset()
+        self.held.close()
+
+
+def _quoted(parts: Sequence[str]) -> str:
+    """Return a name of several parts as Spark's SQL writes it."""
+    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+def _own_session(session: Any) -> Any:
+    """Return a new session with our settings, and with those that it takes from the user's."""
+    own = session.newSession()
+    is_static = own._jvm.org.apache.spark.sql.internal.SQLConf.isStaticConfigKey
+    for setting in _settings_of(own):
+        if not is_static(setting):
+            own._jsparkSession.sessionState().conf().unsetConf(setting)
+    for setting in _settings_of(session):
+        if setting.startswith(_KEPT_SETTINGS):
+            own.conf.set(setting, session.conf.get(setting))
+    for setting, value in _SETTINGS.items():
+        own.conf.set(setting, value)
+    return own
+
+
+def _settings_of(session: Any) -> list[str]:
+    """Return the names of all settings of a session."""
+    names = session._jsparkSession.sessionState().conf().getAllConfs().keys()
+    return str(names.mkString("\n")).splitlines()
 
 
 _MOST_COLLECTED = "spark.driver.maxResultSize"

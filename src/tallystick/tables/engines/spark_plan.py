@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from tallystick.tables.engines.spark_local import LocalFiles
 from tallystick.tables.engines.spark_stores import FileSystems, Place
 from tallystick.tables.identity import DEFINITION, LOCATION, SPARK, TABLE
 
@@ -89,12 +90,12 @@ class _Read:
 _NOTHING: Final = _Read()
 
 
-def origin_of(plan: Any, java: Any) -> Origin:
+def origin_of(plan: Any, held: LocalFiles, java: Any) -> Origin:
     """Return where the rows of an analysed plan come from. The plan does not change, so neither does the origin.
 
-    ``java`` is the virtual machine.
+    ``held`` are the opened files that are read instead of local paths, and ``java`` is the virtual machine.
     """
-    read = [_read_by(leaf, java) for leaf in _leaves(plan)]
+    read = [_read_by(leaf, held, java) for leaf in _leaves(plan)]
     readers = [one.reader for one in read if one.reader is not None]
     top = _top(plan)
     entry = _entry_of(top)
@@ -107,6 +108,12 @@ def origin_of(plan: Any, java: Any) -> Origin:
     name = full_name(entry)
     own = frozenset({f"{SPARK}{name}", f"{DEFINITION}{_definition_of(entry)}"})
     return Origin(kind, short_name(name), own, leaves, near, is_unknown)
+
+
+def entry_of(plan: Any) -> tuple[str, ...] | None:
+    """Return catalogue, database and table of the catalogue's entry that an analysed plan reads; None if it is none."""
+    entry = _entry_of(_top(plan))
+    return None if entry is None else _name_parts(entry)
 
 
 def _definition_of(entry: Any) -> str:
@@ -147,23 +154,23 @@ def has_cached_rows(plan: Any) -> bool:
     return any(_simple(leaf) == "InMemoryRelation" for leaf in _items(plan.collectLeaves()))
 
 
-def pinned(plan: Any, java: Any) -> Any:
-    """Return an analysed plan whose files are listed now, and whose old days fail no reader.
+def pinned(plan: Any, session: Any) -> Any:
+    """Return an analysed plan whose files are listed now, read under the settings of ``session``.
 
-    Otherwise a partition that is added after the identification would be read, and a setting that another thread
-    changes would decide. A table inside a subquery of an expression is not exchanged; its index shows that (see
-    ``_read_by``). ``java`` is the virtual machine.
+    Otherwise a partition that is added after the identification would be read, and a setting of another session would
+    decide. A table inside a subquery of an expression is not exchanged; its index shows that (see ``_read_by``).
     """
     if _files_of(plan) is not None:
-        return _settled(plan, java)
+        return _settled(plan, session)
     children = _items(plan.children())
     if not children:
         return plan
-    return plan.withNewChildren(java.PythonUtils.toSeq([pinned(child, java) for child in children]))
+    return plan.withNewChildren(session._jvm.PythonUtils.toSeq([pinned(child, session) for child in children]))
 
 
-def _settled(leaf: Any, java: Any) -> Any:
+def _settled(leaf: Any, session: Any) -> Any:
     """Return a relation of files with a list that stays, and with options that no setting overrides."""
+    java = session._jvm
     relation = leaf.relation()
     index = relation.location()
     if _is_a(index, _LISTED_AGAIN):
@@ -176,24 +183,26 @@ def _settled(leaf: Any, java: Any) -> Any:
     options = options.updated(_BY_POSITION, "false")
     _, partitions, columns, _, reader, _ = _parts(relation)
     no_buckets = java.scala.Option.apply(None)  # buckets that are not as declared would part the rows of one unit
-    settled = relation.copy(index, partitions, columns, no_buckets, reader, options, relation.sparkSession())
+    settled = relation.copy(index, partitions, columns, no_buckets, reader, options, session._jsparkSession)
     _, *others = _parts(leaf)
     return leaf.copy(settled, *others)
 
 
-def without_entries(plan: Any, java: Any) -> Any:
-    """Return a pinned plan whose files have no entry in the catalogue.
+def readable(plan: Any, held: LocalFiles, session: Any) -> Any:
+    """Return a pinned plan with snapshots for its local files, and with no entry of the catalogue.
 
     An entry can declare a size that is not the true one. Spark would then hold a large table in memory to join it.
-    ``java`` is the virtual machine.
     """
+    java = session._jvm
     if _files_of(plan) is not None:
         relation, columns, _, *others = _parts(plan)
-        return plan.copy(relation, columns, java.scala.Option.apply(None), *others)
+        _, *parts = _parts(relation)
+        kept = relation.copy(held.index_of(relation, session), *parts, session._jsparkSession)
+        return plan.copy(kept, columns, java.scala.Option.apply(None), *others)
     children = _items(plan.children())
     if not children:
         return plan
-    return plan.withNewChildren(java.PythonUtils.toSeq([without_entries(child, java) for child in children]))
+    return plan.withNewChildren(java.PythonUtils.toSeq([readable(child, held, session) for child in children]))
 
 
 def _without_failure(options: Any, name: str) -> Any:
@@ -240,7 +249,7 @@ def _leaves(plan: Any) -> Iterator[Any]:
         yield from _items(part.collectLeaves())
 
 
-def _read_by(leaf: Any, java: Any) -> _Read:
+def _read_by(leaf: Any, held: LocalFiles, java: Any) -> _Read:
     """Return the data that a leaf reads."""
     kind = _simple(leaf)
     if kind in _IN_MEMORY or kind in _ELSEWHERE_IN_THE_PLAN:
@@ -258,7 +267,12 @@ def _read_by(leaf: Any, java: Any) -> _Read:
         return _files_of_frame(files, systems)
     read = _files_of_table(files, entry, systems)
     is_named = not entry.tracksPartitionsInCatalog() or _partitions_are_named(files, entry, systems, java)
-    return read if is_named else replace(read, is_unknown=True)
+    paths = [path for _, _, path in _listed_in(files)]
+    opened = frozenset[str]().union(*(held.marks.get(path, ()) for path in paths))
+    is_unknown = read.is_unknown or not is_named or not held.missing.isdisjoint(paths)
+    if len(paths) > MOST_LISTED:
+        return replace(read, near=read.near | opened, is_unknown=is_unknown)
+    return replace(read, marks=read.marks | opened, is_unknown=is_unknown)
 
 
 def _partitions_are_named(index: Any, entry: Any, systems: FileSystems, java: Any) -> bool:
@@ -441,18 +455,33 @@ def _entry_of(node: Any) -> Any:
 
 
 def _is_read_as_defined(leaf: Any, entry: Any) -> bool:
-    """True if a table is read with the options of its catalogue entry, and no others: options change rows."""
-    if _files_of(leaf) is None:
+    """True if a table is read with the options and the place of its catalogue entry: other ones change rows."""
+    index = _files_of(leaf)
+    if index is None:
         return True
-    return _options(leaf.relation().options()) == _options(entry.storage().properties())
+    is_there = all(_is_inside(root.toUri(), entry) for root in _items(index.rootPaths()))
+    return is_there and _options(leaf.relation().options()) == _options(entry.storage().properties())
+
+
+def _is_inside(root: Any, entry: Any) -> bool:
+    """True if a root of an index is the folder of a table, or a partition in it. Other roots are checked by name."""
+    location = entry.storage().locationUri()
+    if entry.tracksPartitionsInCatalog() or not location.isDefined():
+        return True
+    return PurePosixPath(str(root.getPath())) == PurePosixPath(str(location.get().getPath()))
+
+
+def _name_parts(entry: Any) -> tuple[str, str, str]:
+    """Return catalogue, database and table of an entry."""
+    found = entry.identifier()
+    catalogue = found.catalog().get() if found.catalog().isDefined() else "spark_catalog"
+    database = found.database().get() if found.database().isDefined() else "default"
+    return str(catalogue), str(database), str(found.table())
 
 
 def full_name(entry: Any) -> str:
     """Catalogue, database and table of an entry, in one spelling of upper and lower case."""
-    found = entry.identifier()
-    catalogue = found.catalog().get() if found.catalog().isDefined() else "spark_catalog"
-    database = found.database().get() if found.database().isDefined() else "default"
-    return f"{catalogue}.{database}.{found.table()}".casefold()
+    return ".".join(_name_parts(entry)).casefold()
 
 
 def short_name(name: str) -> str:

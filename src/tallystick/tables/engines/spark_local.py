@@ -1,0 +1,96 @@
+"""Private snapshots of local files that Spark reads.
+
+Spark opens a local path when it reads the rows, and the path may lead to another file by then. So each file is opened
+once, before the charge. Its identity comes from the opened file, and Spark reads a snapshot that was made from it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from tallystick.tables.files import OpenFile
+from tallystick.tables.scratch import Scratch
+
+
+class LocalFiles:
+    """The local files of one release, each opened once."""
+
+    def __init__(self) -> None:
+        self._scratch: Scratch | None = None
+        self._versions: dict[Path, tuple[int, int]] = {}
+        self.marks: dict[str, frozenset[str]] = {}
+        """Marks of each opened file, by the path that Spark listed."""
+        self.missing: set[str] = set()
+        """Paths that lead to no file here. Spark may read them through another file system, or on another machine."""
+
+    def index_of(self, relation: Any, session: Any) -> Any:
+        """Return an index of snapshots of the files of a relation; its own index if its files are not local."""
+        index = relation.location()
+        files = [urlsplit(file) for file in index.inputFiles()]
+        if not files or any((uri.scheme or "file") != "file" for uri in files):
+            return index
+        columns = len(relation.partitionSchema().fields())
+        folder = self._folder()
+        paths = [unquote(uri.path) for uri in files]
+        self.missing |= {path for path in paths if not os.path.isfile(path)}
+        if not self.missing.isdisjoint(paths):
+            return index
+        for number, path in enumerate(paths):
+            self._keep(path, folder, number, columns)
+        return _index(folder, relation, session)
+
+    def _folder(self) -> Path:
+        """Return a new private folder for the files of one relation."""
+        if self._scratch is None:
+            self._scratch = Scratch()
+        return Scratch(self._scratch.path).path
+
+    def _keep(self, path: str, folder: Path, number: int, columns: int) -> None:
+        """Open a file, note its marks, and make its snapshot below the folders that name its partition."""
+        inside = folder.joinpath(*_partition_folders(path, columns))
+        inside.mkdir(parents=True, exist_ok=True)
+        with OpenFile(path) as file:
+            device, inode = file.id
+            self.marks[path] = frozenset({f"file {file.real}", f"inode {device}:{inode}"})
+            kept = file.snapshot(inside, f"part-{number:06}-{PurePosixPath(path).name}")
+        self._versions[kept] = _version(kept)
+
+    def unchanged(self) -> bool:
+        """False if a snapshot is a hard link and its file was written to."""
+        return all(_version(kept) == version for kept, version in self._versions.items())
+
+    def close(self) -> None:
+        """Remove the snapshots."""
+        if self._scratch is not None:
+            self._scratch.close()
+
+
+def _partition_folders(path: str, columns: int) -> list[str]:
+    """Return the names of the folders ``column=value`` above a file.
+
+    >>> _partition_folders("/data/visits/year=2024/month=1/part-0.parquet", 2)
+    ['year=2024', 'month=1']
+    """
+    *folders, _ = PurePosixPath(path).parts
+    return folders[len(folders) - columns :]
+
+
+def _version(path: Path) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns
+
+
+def _index(folder: Path, relation: Any, session: Any) -> Any:
+    """Return an index of the files in a folder. Its partitions have the values in the names of their folders."""
+    java = session._jvm
+    rooms = java.org.apache.spark.sql.execution.datasources
+    nothing = java.scala.Option.apply(None)
+    root = java.org.apache.hadoop.fs.Path(folder.as_uri())
+    no_cache = getattr(getattr(rooms, "NoopCache$"), "MODULE$")
+    columns = java.scala.Option.apply(relation.partitionSchema())
+    roots = java.PythonUtils.toSeq([root])
+    own = session._jsparkSession
+    return rooms.InMemoryFileIndex(own, roots, relation.options(), columns, no_cache, nothing, nothing)

@@ -296,3 +296,24 @@ def all_inserted(url: str) -> int:
         counted = "SELECT tup_inserted FROM pg_stat_database WHERE datname = current_database()"
         [[rows]] = connection.execute(counted).fetchall()
         return int(rows)
+
+
+def test_settings_of_an_extension_that_is_not_loaded_yet(clinic: tuple[str, str, str, str]) -> None:
+    """A function in a view fails at a person with two rows if the client says so; it is not loaded before."""
+    owner, name, _, low = clinic
+    run(
+        owner,
+        "CREATE FUNCTION one(w int) RETURNS int LANGUAGE plpgsql AS "
+        "$$ DECLARE f int; BEGIN SELECT v.who INTO f FROM public.visits v WHERE v.who = w; RETURN f; END $$",
+        "INSERT INTO visits VALUES (7)",
+        "CREATE VIEW seen AS SELECT public.one(who) AS who FROM visits",
+        "GRANT SELECT ON seen TO PUBLIC",
+    )
+    for written in ("-cplpgsql.extra_errors%3Dtoo_many_rows", "--plpgsql.extra-errors%3Dtoo_many_rows"):
+        url = with_options(low, options=written)
+        with pytest.raises(Refused, match=r"plpgsql\.extra_errors"):
+            ts.Private(url).table("seen", unit="who")
+    run(owner, f"ALTER DATABASE {name} SET plpgsql.extra_errors = 'too_many_rows'")
+    with open_engine(source_of(low)) as engine:
+        engine.schema("seen")
+        assert len(engine.collect("SELECT who FROM public.seen")[0]) == 51

@@ -809,3 +809,15 @@ def test_an_option_does_not_lead_a_table_elsewhere(spark: Any, folder: Path) -> 
         read = engine.collect(f"SELECT COUNT(*) FROM ({counted})")
         is_table = engine.kind("table") == identity.TABLE  # type: ignore[attr-defined]
     assert read == [[3]] or not is_table
+
+
+def test_a_failed_task_writes_no_value_into_the_log(spark: Any) -> None:
+    logging = spark._jvm.org.apache.logging.log4j
+    loggers = ["executor.Executor", "scheduler.DAGScheduler", "scheduler.TaskSetManager"]
+    names = [f"org.apache.spark.{name}" for name in loggers]
+    for name in names:
+        logging.core.config.Configurator.setLevel(name, logging.Level.ERROR)
+    with open_engine(source_of(spark)) as engine:
+        engine.schema("clinic.visits")
+    written = {name: logging.LogManager.getLogger(name).isErrorEnabled() for name in names}
+    assert not any(written.values()), written

@@ -6,6 +6,7 @@ after some bytes of temporary files. Success or failure would then reveal someth
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from tallystick.errors import Refused
@@ -169,6 +170,8 @@ _CHANGED = """
     SELECT name, source FROM pg_catalog.pg_settings
     WHERE source <> ALL(%s) AND setting IS DISTINCT FROM boot_val ORDER BY name
 """
+_NO_EXTRA_ERRORS = "SELECT pg_catalog.set_config('plpgsql.extra_errors', 'none', true)"
+"""A function of PL/pgSQL in a view would fail at some rows. The setting is listed once such a function was called."""
 _MAY_MAKE_TEMPORARY = """
     SELECT current_user, pg_catalog.current_database(),
            pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMP')
@@ -211,6 +214,7 @@ def settle(connection: Any) -> None:
     _check_temporary(connection)
     connection.execute(_SET_FIXED, (list(FIXED), list(FIXED.values())))
     connection.execute(_RESTORE, (list(RESTORED), _OPERATOR))
+    connection.execute(_NO_EXTRA_ERRORS)
     _stop_counting(connection)
     _lift_limits(connection)
     _check_changed(connection)
@@ -256,9 +260,19 @@ def _lift_limits(connection: Any) -> None:
             ) from None
 
 
+_OF_EXTENSION: Final = re.compile(r"([\w-]+\.[\w.-]+)\s*=")
+"""A setting of an extension in the options of a client."""
+
+
 def _check_changed(connection: Any) -> None:
-    """Refuse settings that a client, a role or a database changed and that are not known to be harmless."""
-    for name, source in connection.execute(_CHANGED, (_OPERATOR,)).fetchall():
+    """Refuse settings that a client, a role or a database changed and that are not known to be harmless.
+
+    ``pg_settings`` lists the settings of an extension once it is loaded, which a function of a view may do later.
+    """
+    changed = list(connection.execute(_CHANGED, (_OPERATOR,)).fetchall())
+    options = connection.info.options.replace("\\", "")
+    changed += [(name.lower().replace("-", "_"), "client") for name in _OF_EXTENSION.findall(options)]
+    for name, source in changed:
         if not _is_known(name):
             [role, database] = connection.execute("SELECT session_user, pg_catalog.current_database()").fetchone()
             names = {"name": name, "role": quoted_name(role), "database": quoted_name(database)}

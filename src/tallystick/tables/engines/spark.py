@@ -85,6 +85,7 @@ class SparkEngine:
         _refuse_limits(session)
         self.session = _own_session(session)
         refuse_readers_settings(self.session)
+        _silence(self.session)
         self.most_partitions = int(self.session.conf.get(_PARTITIONS))
         self.sizes: dict[str, int] = {}
         self.kept: dict[str, Any] = {}
@@ -287,6 +288,22 @@ class SparkEngine:
 def _quoted(parts: Sequence[str]) -> str:
     """Return a name of several parts as Spark's SQL writes it."""
     return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+_LOGGERS = (
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.DAGScheduler",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.sql.execution",
+)
+"""Loggers that write what failed in a task. An error of a task can quote a row."""
+
+
+def _silence(session: Any) -> None:
+    """Write nothing about failed tasks into Spark's log, from now on: what failed is withheld."""
+    logging = session._jvm.org.apache.logging.log4j
+    for logger in _LOGGERS:
+        logging.core.config.Configurator.setLevel(logger, logging.Level.OFF)
 
 
 def _own_session(session: Any) -> Any:

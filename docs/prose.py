@@ -1,8 +1,9 @@
 """Check the English that people read: ``python docs/prose.py`` lists what the style guide leaves behind.
 
 It reads the pages, templates and source files in ``SCOPE``: in Markdown and templates all text outside code, in Python
-the docstrings and texts. A rule is a pattern with what to write instead. ``ALLOWED`` lists exceptions with reasons; it
-has at most 40 entries and may only shrink. ``SCOPE`` may only grow.
+the docstrings and texts. In the files of ``TEXTS_ONLY`` it reads the texts without the docstrings. A rule is a pattern
+with what to write instead. ``ALLOWED`` lists exceptions with reasons; it has at most 40 entries and may only shrink.
+``SCOPE`` may only grow. ``TEXTS_ONLY`` may only shrink, in favour of ``SCOPE``.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ MOST_ALLOWED = 40
 
 SCOPE = (
     "README.md",
+    "CONTRIBUTING.md",
+    "docs/*.md",
+    "docs/decisions/*.md",
     "docs/guides/*.md",
-    "docs/index.md",
+    "docs/reference/*.md",
     "src/tallystick/cards/charts.py",
     "src/tallystick/cards/evidence.py",
     "src/tallystick/cards/explanation.py",
@@ -60,7 +64,14 @@ RULES = {
 
 DOCSTRING_STARTS = re.compile(r"^(What|Where|Of|The same|Whether|How)\b")
 
-ALLOWED: dict[tuple[str, str], str] = {}
+MARKET = "the price of a good, not the cost of a query"
+
+ALLOWED: dict[tuple[str, str], str] = {
+    ("docs/reference/which-mechanism.md", "a best point on a scale (a price"): MARKET,
+    ("docs/reference/which-mechanism.md", "The best prices are 1 and just below 4.01"): MARKET,
+    ("docs/reference/which-mechanism.md", "it chooses a price by what it would earn"): MARKET,
+    ("docs/reference/which-mechanism.md", "with four thousand it is a good price"): MARKET,
+}
 """Exceptions: file and a piece of the line, with the reason."""
 
 
@@ -110,8 +121,13 @@ def broken_rules(name: str, line: int, piece: str) -> Iterator[Finding]:
         if re.search(pattern, piece, re.IGNORECASE):
             yield Finding(name, line, piece, advice)
     for sentence in re.split(r"(?<=[.!?:;])\s+|\n\n", piece):
-        if len(sentence.split()) > MOST_WORDS:
+        if len(words(sentence)) > MOST_WORDS:
             yield Finding(name, line, sentence, f"split it: more than {MOST_WORDS} words")
+
+
+def words(sentence: str) -> list[str]:
+    """Return the words of a sentence: numbers, operators and symbols of a formula are not words."""
+    return [each for each in sentence.split() if re.search(r"[^\W\d_]{2}|^[AaI]$", each)]
 
 
 def page_pieces(text: str) -> Iterator[tuple[int, str, bool]]:

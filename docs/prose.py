@@ -27,6 +27,7 @@ SCOPE = (
     "docs/decisions/*.md",
     "docs/guides/*.md",
     "docs/reference/*.md",
+    "docs/theory/*.md",
     "src/tallystick/cards/charts.py",
     "src/tallystick/cards/evidence.py",
     "src/tallystick/cards/explanation.py",
@@ -71,6 +72,8 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("docs/reference/which-mechanism.md", "The best prices are 1 and just below 4.01"): MARKET,
     ("docs/reference/which-mechanism.md", "it chooses a price by what it would earn"): MARKET,
     ("docs/reference/which-mechanism.md", "with four thousand it is a good price"): MARKET,
+    ("docs/theory/selection-exponential.md", "at most the highest price"): MARKET,
+    ("docs/theory/selection-exponential.md", "Revenue against the price"): MARKET,
 }
 """Exceptions: file and a piece of the line, with the reason."""
 

@@ -44,6 +44,9 @@ SCOPE = (
 )
 """Files that are checked."""
 
+TEXTS_ONLY = ()
+"""Modules whose texts are checked, and whose docstrings are not checked yet."""
+
 RULES = {
     r"\b(nobody|somebody|whoever|whatever|anybody)\b": "name the person: owner, analyst, attacker, reader",
     r"\bfor nothing\b": "write 'without a charge'",
@@ -60,6 +63,25 @@ RULES = {
     r"\bfalse alarms?\b": "write 'false accusation'",
     r"\bread-?outs?\b": "write 'value'",
     r"\bof nobody\b|\blets in\b|\bbe told no\b": "write what happens",
+    r"(?<!what )\bworks:": "write 'Try:'",
+    r"^\W*(asked|found)\W*$|^\W*works\s{2,}|^#+ works\b": "write sentences, not the labels asked, found and works",
+    r"\bweighted down\b|\btaken away\b": "write 'counts less' or 'is left out'",
+    r"\bmoved to the bound\b": "write 'counts as the bound'",
+    r"\bblocks? of keys\b": "write 'groups'",
+    r"\bthe account that pays\b|\bwhose data it is\b": "write 'population'",
+    r"\bmost that will ever be spent\b": "write 'limit'",
+    r"\bwhat it loses\b": "write 'cost' or 'privacy loss'",
+    r"\b(came|given) out\b": "write 'was published'",
+    r"\b(says|said) no\b": "write 'refuses' or 'denies'",
+    r"\bcomes? and goes?\b": "write 'is added or removed'",
+    r"\bbest there can be\b": "write 'the best possible attacker'",
+    r"\bhit rates?\b": "write 'share of people found'",
+    r"% sure\b": "write 'a suspicion of 1 %'",
+    r"\b(wrong|safe) side\b": "write 'upper bound' or 'lower bound'",
+    r"\bis read at\b": "write 'is computed at'",
+    r"\bdeals (its|their) own\b": "write 'draws its batches'",
+    r"\bsame key, same bytes\b|\banswered it\b": "write 'a copy of the answer'",
+    r"\bburns (the charge|it)\b|\bcharge (burns|is burned)\b": "write 'the charge stays spent'",
 }
 """Patterns of the style guide and the glossary, and what to write instead."""
 
@@ -91,15 +113,24 @@ class Finding:
         return f"{self.path}:{self.line}: {self.text.strip()[:90]!r}: {self.advice}"
 
 
-def findings(scope: tuple[str, ...] = SCOPE, root: Path = ROOT) -> list[Finding]:
+def findings(
+    scope: tuple[str, ...] = SCOPE, texts_only: tuple[str, ...] = TEXTS_ONLY, root: Path = ROOT
+) -> list[Finding]:
     """Return every place in scope that breaks a rule and is not allowed."""
     assert len(ALLOWED) <= MOST_ALLOWED
+    whole = files(scope, root)
+    texts = [path for path in files(texts_only, root) if path not in whole]
     found = []
-    for pattern in scope:
-        for path in sorted(root.glob(pattern)):
-            name = path.relative_to(root).as_posix()
-            found += [each for each in check(name, path.read_text(encoding="utf-8")) if not is_allowed(each)]
-    return found
+    for path in whole + texts:
+        name = path.relative_to(root).as_posix()
+        text = path.read_text(encoding="utf-8")
+        found += check(name, text, with_docstrings=path in whole)
+    return [each for each in found if not is_allowed(each)]
+
+
+def files(patterns: tuple[str, ...], root: Path = ROOT) -> list[Path]:
+    """Return the files that match one of the patterns, each once."""
+    return sorted({path for pattern in patterns for path in root.glob(pattern)})
 
 
 def is_allowed(finding: Finding) -> bool:
@@ -107,9 +138,10 @@ def is_allowed(finding: Finding) -> bool:
     return any(finding.path == path and piece in finding.text for path, piece in ALLOWED)
 
 
-def check(name: str, text: str) -> list[Finding]:
-    """Return what breaks a rule in one file."""
-    pieces = python_pieces(text) if name.endswith(".py") else page_pieces(text)
+def check(name: str, text: str, *, with_docstrings: bool = True) -> list[Finding]:
+    """Return what breaks a rule in one file; docstrings are those of Python."""
+    is_python = name.endswith(".py")
+    pieces = python_pieces(text, with_docstrings=with_docstrings) if is_python else page_pieces(text)
     found = []
     for line, piece, is_docstring in pieces:
         if is_docstring and DOCSTRING_STARTS.match(piece):
@@ -147,9 +179,10 @@ def page_pieces(text: str) -> Iterator[tuple[int, str, bool]]:
             yield number, cell, False
 
 
-def python_pieces(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Return the docstrings and texts of a module."""
+def python_pieces(text: str, *, with_docstrings: bool = True) -> Iterator[tuple[int, str, bool]]:
+    """Return the docstrings and texts of a module, or its texts alone."""
     tree = ast.parse(text)
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     docstrings = {
         id(node.body[0].value)
@@ -157,6 +190,8 @@ def python_pieces(text: str) -> Iterator[tuple[int, str, bool]]:
         if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
     }
     for node in ast.walk(tree):
+        if id(node) in statements and not with_docstrings:
+            continue
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             is_docstring = id(node) in docstrings
             prose = node.value.split(">>>")[0] if is_docstring else node.value

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
 
-_REFUSED = "deterministic noise is for tests: it protects nobody, so no account pays for it"
+_REFUSED = "deterministic noise is for tests: it protects no person, so no account pays for it"
 
 
 def released(plan: Plan, *, seed: int) -> Release:

@@ -227,7 +227,7 @@ def check_raise(row: AccountRow, account: Account, budget: PrivacyLoss | Budget)
         raise Refused(f"account {account.name!r} has a {account.currency.title}; the currency never changes")
     if limit.protects.adjacency != account.adjacency:
         raise Refused(
-            f"account {account.name!r} compares data sets by {account.adjacency}, and this budget by "
+            f"account {account.name!r} compares datasets by {account.adjacency}, and this budget by "
             f"{limit.protects.adjacency}; that never changes",
             remedies=_same_limit(limit, row),
         )

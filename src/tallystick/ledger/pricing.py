@@ -75,7 +75,7 @@ def _in_zcdp(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> 
     if declared and math.isfinite(whole := _curve_in_zcdp(loss, float(declared))):
         offers.append(Fraction(whole))
     if not offers:
-        raise _needs_delta("zCDP price", total)
+        raise _needs_delta("zCDP cost", total)
     return min(offers), total
 
 
@@ -309,6 +309,6 @@ def _shortfall(account: Account, plan: str, paid: Amount) -> str:
         loss = PrivacyLoss.from_json(plan)
         today = price(loss, account.currency, account.protects, delta=delta)
     except TallystickError as error:
-        return f"its plan cannot be priced today ({type(error).__name__})"
+        return f"the cost of its plan cannot be computed today ({type(error).__name__})"
     enough = today.a0 <= paid.a0 and today.a1 <= paid.a1
     return "" if enough else f"paid {paid}, and its plan costs {today} today"

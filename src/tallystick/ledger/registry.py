@@ -124,7 +124,7 @@ def register(
             if same and before.get("marks", []) == listed:
                 return
             if not update and not same:
-                raise InvalidInput("dataset", name, "a new name, or an update of caps, bounds, price or place")
+                raise InvalidInput("dataset", name, "a new name, or an update of caps, bounds, least cost or place")
         owner = None if source_digest is None else transaction.row("source_owner", source_digest)
         if owner is not None and owner[0] != population:
             raise Refused("this source belongs to another population; whom it is about does not depend on who asks")
@@ -170,7 +170,7 @@ def _least(account: Account, least: PrivacyLoss | None) -> int:
         return min(default_least(account.currency), limit.a0)
     budget = Budget.of(least)
     if budget.filter != account.currency or budget.limit0 > limit.a0:
-        raise InvalidInput("least_price", str(least), f"a price in the account's currency, at most {limit}")
+        raise InvalidInput("least_price", str(least), f"a cost in the account's currency, at most {limit}")
     return budget.limit0
 
 

@@ -476,7 +476,10 @@ def _refused_change(place: Place, error: Any) -> TallystickError:
 _EXPLAINED: Final[tuple[tuple[type[Exception], Callable[[Place, Any], TallystickError]], ...]] = (
     (sqlite3.IntegrityError, _refused_change),
     (sqlite3.OperationalError, _cannot_be_used),
-    (UnicodeError, lambda place, e: LedgerIntegrity(f"the ledger {place} is damaged: it holds text that is none")),
+    (
+        UnicodeError,
+        lambda place, e: LedgerIntegrity(f"the ledger {place} is damaged: it holds bytes that are not text"),
+    ),
     (sqlite3.DatabaseError, lambda place, e: LedgerIntegrity(f"the ledger {place} is damaged or is not a ledger: {e}")),
     (OSError, _cannot_be_used),
 )

@@ -28,7 +28,7 @@ def catalogue(book: Ledger, public: Mapping[str, PublicTable]) -> Catalogue:
         private[name] = known_of(dataset, dataset.opened(account))
     for name in public:
         if name.casefold() in {each.casefold() for each in private}:
-            raise InvalidInput("public", name, "another name: a private data set is registered under this one")
+            raise InvalidInput("public", name, "another name: a private dataset is registered under this one")
     return Catalogue(private, public)
 
 

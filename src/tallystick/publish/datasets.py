@@ -220,7 +220,7 @@ def _said(dataset: Dataset) -> dict[str, Any]:
 def _nothing_to_update(name: str, known: Iterable[str]) -> InvalidInput:
     listed = one_of(name, sorted(known))
     works = f"a registered name, one of: {listed}" if listed else "no update: nothing is registered yet"
-    return InvalidInput("update", f"no data set {name}", works)
+    return InvalidInput("update", f"no dataset {name}", works)
 
 
 def _no_limit() -> InvalidInput:
@@ -332,7 +332,7 @@ def _tables(source: Source) -> str:
     names = sorted(
         name if schema in ("main", "public") else f"{schema}.{name}" for schema, name in zip(*found, strict=True)
     )
-    return ", ".join(names[:40]) + (", ..." if len(names) > 40 else "") or "(it has none)"
+    return ", ".join(names[:40]) + (", ..." if len(names) > 40 else "") or "(it has no columns)"
 
 
 @contextmanager
@@ -402,6 +402,6 @@ def _refuse_old_file(book: Ledger) -> None:
     if old.exists():
         raise Refused(
             f"{old} is from before registrations were kept in the ledger, where they cannot be edited unseen; register "
-            "those data sets again, then delete the file",
+            "those datasets again, then delete the file",
             remedies=[Remedy("add_dataset")],
         )

@@ -157,7 +157,7 @@ def in_use(book: Ledger) -> list[str]:
 def check_unused(argument: str, path: Path, book: Ledger) -> None:
     """Refuse to write to a file of the ledger or of a registered data set."""
     if any(same_file(path, each) for each in in_use(book)):
-        raise InvalidInput(argument, str(path), "another name: the ledger or a data set is in this file")
+        raise InvalidInput(argument, str(path), "another name: the ledger or a dataset is in this file")
 
 
 @dataclass(frozen=True)
@@ -268,4 +268,4 @@ def check_plan_file(out: Path | None) -> None:
         try:
             read_saved(out)
         except InvalidInput:
-            raise InvalidInput("out", str(out), "another name: this file is no plan, and would be lost") from None
+            raise InvalidInput("out", str(out), "another name: this file is not a plan, and would be lost") from None

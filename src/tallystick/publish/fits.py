@@ -51,7 +51,7 @@ def check_cost(cost: Cost, account: Account, price: Callable[[Mapping[str, Any]]
     if len(named) == 1 and not other:
         return
     if len(named) > 1:
-        raise InvalidInput("price", named, "one of them", problem=f"{' and '.join(named)} are two prices")
-    problem = f"a fit has no price as {other[0]}" if other else "no price is named"
+        raise InvalidInput("price", named, "one of them", problem=f"{' and '.join(named)} are two costs")
+    problem = f"the cost of a fit cannot be given as {other[0]}" if other else "no cost is named"
     remedies = payable_examples(account, price, allowed)
     raise InvalidInput("price", None, "", code="no_price", remedies=remedies, problem=problem)

@@ -109,7 +109,7 @@ class Measure(ABC):
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         """One of its cells with both intervals of ``ts.inference``, where those are known."""
-        raise Refused(f"a {self.kind} has no answer of its own. Try: the measures of ts, sums from 0")
+        raise Refused(f"a {self.kind} alone has no answer. Try: the measures of ts, sums from 0")
 
     def said(self, who: str) -> str:
         """Return what it is and what is done to its values; ``who`` is the word for one person."""

@@ -164,7 +164,7 @@ AMOUNTS = ("rho", "epsilon", "delta")
 """Words of a price that may be fractions, such as "1/24"."""
 LEAST_DELTA = 2.3e-308
 """The smallest delta above 0 that a plan may name. Smaller doubles lose digits, and no price can be computed."""
-ALLOWED = "one price: a rho, an epsilon, or an error"
+ALLOWED = "one cost: a rho, an epsilon, or an error"
 _WORDS = ("rho", "epsilon", "delta", "error", "confidence", "weights", "caps_share", "caps_seen_to", "caps_totals")
 
 
@@ -181,10 +181,10 @@ class PricedQuery:
 def _not_one_price(named: Sequence[str], unknown: Sequence[str]) -> InvalidInput:
     """The error for words that name no price, several prices, or something else."""
     if unknown:
-        return InvalidInput("budget", unknown, ALLOWED, problem=f"{', '.join(unknown)} is not a word of a price")
+        return InvalidInput("budget", unknown, ALLOWED, problem=f"{', '.join(unknown)} does not name a cost")
     if len(named) > 1:
-        return InvalidInput("budget", named, ALLOWED, problem=f"{' and '.join(named)} are two prices")
-    problem = "a confidence goes with an error" if named else "no price is named"
+        return InvalidInput("budget", named, ALLOWED, problem=f"{' and '.join(named)} are two costs")
+    problem = "a confidence goes with an error" if named else "no cost is named"
     return InvalidInput("budget", named or None, ALLOWED, code="no_price", problem=problem)
 
 
@@ -270,7 +270,7 @@ def for_gaussian_account(query: Query, priced_query: PricedQuery, protects: Prot
         return priced_query.privacy
     if keys_delta(query, priced_query.budget):
         raise Refused(
-            "private keys spend delta, which a GDP account has none of, unlike one in zCDP or in epsilon and delta",
+            "private keys spend delta. A GDP account has no delta; accounts in zCDP or in epsilon and delta have one",
             remedies=[Remedy("list_keys")],
         )
     least = min(priced_query.noises, key=lambda noise: noise.law.scale)

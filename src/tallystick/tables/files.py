@@ -32,7 +32,7 @@ _FLOCK: Final = "hhqqi4x"
 
 _BLOCK: Final = 4 << 20
 _REPLACED: Final = "was replaced while it was opened; nothing was charged. Ask again"
-_CHANGED: Final = "changed while it was copied; nothing was charged. Ask again when nobody writes to it"
+_CHANGED: Final = "changed while it was copied; nothing was charged. Ask again when no program writes to it"
 
 
 class FileId(NamedTuple):

@@ -41,7 +41,7 @@ class Private:
             raise AdjacencyMismatch(own, self.adjacency)
 
     def __repr__(self) -> str:
-        payer = "nobody pays yet" if self.account is None else f"paid by {self.account.name}"
+        payer = "no account pays yet" if self.account is None else f"paid by {self.account.name}"
         return f"<Private {place(self.source)}, {payer}; open a table of it with .table(unit=...)>"
 
     def _repr_html_(self) -> str:

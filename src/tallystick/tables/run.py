@@ -357,7 +357,7 @@ def as_registered(table: Table, fixed: Mapping[str, str | None] | None) -> None:
     if fixed and dict(fixed) != {"unit": unit, "adjacency": table.adjacency.value}:
         raise Refused(
             f"these data are registered with unit {fixed['unit'] or 'each row'!r} ({fixed['adjacency']}); a plan about "
-            f"{unit or 'each row'!r} ({table.adjacency.value}) would protect somebody else at that price"
+            f"{unit or 'each row'!r} ({table.adjacency.value}) would protect other people at that cost"
         )
 
 

@@ -67,7 +67,9 @@ class Schema:
         for known, kind in self.columns:
             if known == name:
                 return kind
-        raise InvalidInput("column", name, f"a column of the table: {one_of(name, self.names) or '(it has none)'}")
+        raise InvalidInput(
+            "column", name, f"a column of the table: {one_of(name, self.names) or '(it has no columns)'}"
+        )
 
     def numeric(self, name: str, measure: str = "measure", *, is_bounded: bool = False) -> str:
         """The type of a column that can be added up, or an error that says that the column cannot be.

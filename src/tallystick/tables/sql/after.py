@@ -113,7 +113,7 @@ class Released:
                     raise self.text.refused(
                         f"GROUP BY {column.name}", column,
                         f"{self.query.table.unit} in the inner GROUP BY, so that one unit's rows are added up",
-                        why="it is a noisy number, and nearly every row would be a group of its own",
+                        why="it is a noisy number, and nearly every row would be a separate group",
                     )  # fmt: skip
 
     def _noisy(self, value: exp.Expr) -> bool:

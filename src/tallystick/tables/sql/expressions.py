@@ -82,11 +82,11 @@ class RowReader:
         if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
             return self.text.refused(
                 f"a subquery here{' (EXISTS)' if isinstance(node, exp.Exists) else ''}", node,
-                "IN or EXISTS with the unit as a condition of its own in WHERE", why="it looks at other people's rows",
+                "IN or EXISTS with the unit as a separate condition in WHERE", why="it looks at other people's rows",
             )  # fmt: skip
         if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup):
             return self.text.refused(
-                f"the aggregate {said} inside a row or another aggregate", node, "an aggregate of its own in SELECT"
+                f"the aggregate {said} inside a row or another aggregate", node, "a separate aggregate in SELECT"
             )
         if isinstance(node, exp.Interval):
             return self.text.refused("INTERVAL alone", node, "a date + INTERVAL, or a date - INTERVAL")

@@ -189,7 +189,7 @@ class Sources:
         if right.side == "FULL":
             raise self.text.refused(
                 "FULL JOIN with a public table", right.node, "the public table LEFT JOIN the private one",
-                why="a row of nobody appears or vanishes with one person",
+                why="a row without a person appears or vanishes with one person",
             )  # fmt: skip
         public, others = right.source, list(right.conditions)
         if right.side == "LEFT" or left.spine is not None:
@@ -242,7 +242,7 @@ class Sources:
             unit = left.table.unit if isinstance(left.table.unit, str) else "unit"
             raise self.text.refused(
                 f"a {right.side} JOIN of people's rows".replace("a  ", "a "), right.node,
-                f"JOIN, LEFT JOIN or FULL JOIN ... ON a.{unit} = b.{unit} as a condition of its own",
+                f"JOIN, LEFT JOIN or FULL JOIN ... ON a.{unit} = b.{unit} as a separate condition",
                 why="joined on anything else, one person's rows meet another's",
             )  # fmt: skip
         for each, _ in same:
@@ -416,7 +416,9 @@ class Sources:
             elif found.knows(each):
                 found = found.filter(each)
             else:
-                raise self.text.refused("this condition in EXISTS", each, "conditions of its own rows, or equalities")
+                raise self.text.refused(
+                    "this condition in EXISTS", each, "conditions on the rows of the subquery, or equalities"
+                )
         if not linked:
             raise self.text.refused(
                 "EXISTS over people", node, "EXISTS (SELECT 1 FROM a table WHERE its unit = the unit)",

@@ -84,7 +84,7 @@ FIXES_BY_NAME: Final = {
 
 ARGUMENTS: Final[dict[str, tuple[str, str]]] = {
     "qualify": ("QUALIFY", "the window in a subquery, and WHERE around it"),
-    "sample": ("TABLESAMPLE", "the whole table: a sample has no smaller price here"),
+    "sample": ("TABLESAMPLE", "the whole table: a sample does not cost less here"),
     "all": ("GROUP BY ALL", "GROUP BY with the columns named"),
     "recursive": ("RECURSIVE", "WITH without RECURSIVE"),
     "laterals": ("LATERAL", "a join"),

@@ -217,7 +217,7 @@ class Relation(Named):
         Rows may have other values than the registered groups; who means one says so in other words.
         """
         if not columns_of(condition) and not evaluated(_ONE_ROW, [condition], [Literal(1)]):
-            raise self.text.refused("a condition that no row meets", node, "EXPLAIN, for the price and the columns")
+            raise self.text.refused("a condition that no row meets", node, "EXPLAIN, for the cost and the columns")
         column, chosen = listed or ("", ())
         known = self.values.get(column)
         if known is None or not any(known == keys for use in self.uses for keys in use.keys.values()):

@@ -103,7 +103,7 @@ class Aggregation:
                 f"{extra}: used only after the noise (HAVING, ORDER BY), released and paid for all the same"
             )
         if tree.args.get("limit") is not None:
-            self.notes.append("LIMIT is applied after the noise; it does not lower the price")
+            self.notes.append("LIMIT is applied after the noise; it does not lower the cost")
         finished(self.text, after)
         query = self._question()
         plain = {name: value.name for name, value in outputs if isinstance(value, exp.Column)}

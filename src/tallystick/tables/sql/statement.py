@@ -147,7 +147,7 @@ class Reader:
         if found.spine is not None:
             raise self.text.refused(
                 "LEFT JOIN from a public table in a subquery", where(node), "the LEFT JOIN in the outermost SELECT",
-                why="its public rows without a partner are rows of nobody",
+                why="its public rows without a partner belong to no person",
             )  # fmt: skip
 
     def _no_limit(self, node: exp.Select) -> None:
@@ -242,7 +242,7 @@ def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, fl
 def _no_price(query: Query) -> InvalidInput:
     """The error for a statement without a price, with prices that its account can pay."""
     remedies = example_prices(query, query.table.account)
-    problem = InvalidInput("price", None, "", code="no_price", remedies=remedies, problem="no price is named")
+    problem = InvalidInput("price", None, "", code="no_price", remedies=remedies, problem="no cost is named")
     return problem.in_words_of("sql")
 
 
@@ -263,7 +263,7 @@ def _overridden(options: Options, budget: Mapping[str, Any]) -> tuple[str, ...]:
     said, left = (
         ", ".join(f"{name}={typed(each[name])}" for name in names) for each, names in ((own, own), (beside, lost))
     )
-    return (f"the price is that of the statement, OPTIONS({said}), and not {left} beside it",)
+    return (f"the cost is that of the statement, OPTIONS({said}), and not {left} beside it",)
 
 
 def _check_most(price: Mapping[str, Any], plan: Plan, most: Mapping[str, float]) -> None:
@@ -332,11 +332,13 @@ def _delta_notes(options: Options, plan: Plan) -> tuple[str, ...]:
     if not named or "epsilon" in plan.budget:  # noise at a price in epsilon takes what the groups leave
         return ()
     if not isinstance(keys, PrivateKeys):
-        return (f"delta {typed(named)} is not charged: the groups are public, and noise at a price in rho needs none",)
+        return (
+            f"delta {typed(named)} is not charged: the groups are public, and noise at a cost in rho needs no delta",
+        )
     if keys.delta == named:
         return ()
-    why = "half of it, as noise at a price in epsilon needs the rest"
+    why = "half of it, because noise at a cost in epsilon needs the rest"
     if 2 * keys.delta != named:
         why = "the registered key_delta"
     charged = f"of delta {typed(named)} only {typed(keys.delta)} is charged, {why}"
-    return (f"{charged}: noise at a price in rho needs no delta, so it pays for finding the groups alone",)
+    return (f"{charged}: noise at a cost in rho needs no delta, so it pays for finding the groups alone",)

@@ -37,7 +37,7 @@ def unit_of(relation: Relation) -> str:
     """The unit's column; single rows have none."""
     unit = relation.table.unit
     if isinstance(unit, EachRow):
-        raise relation.text.refused("a step for each unit", 0, "a table with a unit: here every row is one of its own")
+        raise relation.text.refused("a step for each unit", 0, "a table with a unit: here every row is a separate unit")
     return unit
 
 

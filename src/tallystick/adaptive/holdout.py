@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 NOT_PER_RECORD = (
     "a loss of one record with values in [0, 1], such as lambda y, prediction: y != prediction. AUC, F1, R2 and every "
-    "other score of all records together is no mean of such losses: one record can move it by more than 1/n, so "
+    "other score of all records together is not a mean of such losses: one record can move it by more than 1/n, so "
     "neither the noise nor the certificate would hold"
 )
 

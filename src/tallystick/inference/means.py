@@ -54,7 +54,7 @@ class Mean:
             raise InvalidInput("bounds", self.bounds, "a lower bound below an upper bound")
         for name, part in (("total", self.total), ("squares", self.squares), ("count", self.count)):
             if isinstance(part, Released) and part.shown_from is not None:
-                raise InvalidInput(name, "a suppressed cell", "numbers that are shown whatever they are")
+                raise InvalidInput(name, "a suppressed cell", "numbers that are shown for every value")
         if not isinstance(self.total, Released) or not isinstance(self.squares, Released | None):
             raise InvalidInput("total", self.total, "a Released total (and a Released total of squares, or none)")
         if not isinstance(self.count, Released):

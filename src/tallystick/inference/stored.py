@@ -161,7 +161,7 @@ def _rows(table: str, columns: list[str]) -> list[dict[str, str]]:
 
 def _number(text: str) -> float:
     if not _NUMBER.fullmatch(text):
-        raise InvalidInput("table", "a cell that is no number", "a CSV file with a number in every cell")
+        raise InvalidInput("table", "a cell that is not a number", "a CSV file with a number in every cell")
     return check.finite("table", float(text))
 
 

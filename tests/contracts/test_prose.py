@@ -65,6 +65,7 @@ GOOD = (
     "The error is ±20. Epsilon 1 at delta 1e-6.",
     "Try: a larger epsilon.",
     "A refusal names the word and what works: a list.",
+    "The target y is None. Write [+-]?[0-9] for a sign.",
     "The sum " + "a + b / 2 - 3 x = " * 10 + "has few words.",
 )
 
@@ -88,6 +89,12 @@ def test_code_on_a_page_is_not_prose(prose: Any) -> None:
 def test_a_docstring_begins_with_a_verb_or_a_noun(prose: Any) -> None:
     assert prose.check("module.py", '"""Whether it fits."""')
     assert prose.check("module.py", '"""Return whether it fits."""') == []
+
+
+def test_statements_of_sql_are_not_prose(prose: Any) -> None:
+    long = "\n    SELECT name, " + "column, " * 50 + "FROM a JOIN b"
+    assert prose.check("module.py", f"text = {long!r}") == []
+    assert prose.check("module.py", f"text = {long.strip()!r}")
 
 
 def test_texts_are_checked_without_their_docstrings(prose: Any) -> None:

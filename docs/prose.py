@@ -41,6 +41,7 @@ SCOPE = (
     "src/tallystick/cli/commands/train.py",
     "src/tallystick/cli/explorer/page.html",
     "src/tallystick/digits.py",
+    "src/tallystick/ledger/**/*.py",
     "src/tallystick/publish/**/*.py",
 )
 """Files that are checked."""
@@ -53,7 +54,6 @@ TEXTS_ONLY = (
     "src/tallystick/certificate/**/*.py",
     "src/tallystick/inference/**/*.py",
     "src/tallystick/learn/**/*.py",
-    "src/tallystick/ledger/**/*.py",
     "src/tallystick/mechanisms/**/*.py",
     "src/tallystick/numerics/**/*.py",
     "src/tallystick/tables/**/*.py",

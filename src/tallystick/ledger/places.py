@@ -32,7 +32,7 @@ def names_of_file(path: Path) -> tuple[str, ...]:
 
 
 def name_of_url(place: Place) -> str:
-    """Return the name under which a URL is remembered, whatever schema it leads to."""
+    """Return the name under which a URL is remembered, for every schema that it leads to."""
     return f"postgresql {place}"
 
 

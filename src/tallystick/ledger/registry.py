@@ -1,6 +1,6 @@
-"""Registered data sets: which account pays for a source, what is public about it, and opening it after a failure.
+"""Registered datasets: which account pays for a source, what is public about it, and opening it after a failure.
 
-Everything a card's promise rests on is in the chain: the unit, the adjacency, the caps and the least price of a plan.
+Everything a card's promise rests on is in the chain: the unit, the adjacency, the caps and the least cost of a plan.
 A registration may be updated; whom it protects may not change, and a source belongs to one population for good.
 """
 
@@ -43,7 +43,7 @@ class DatasetRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A registered data set: the account that pays, the least a plan costs, and a public note about it."""
+    """A registered dataset: the account to be charged, the least a plan costs, and a public note about it."""
 
     name: str
     account: str
@@ -63,7 +63,7 @@ class Registered:
         return self.notes[-1]
 
     def described(self) -> list[tuple[dict[str, str], dict[str, str] | None]]:
-        """Of every note about a table, the newest last: the types of its columns, and the decisions of its owner.
+        """Return column types and decisions of the owner from every note about a table, the newest last.
 
         A program may register data with a note in its own words; that one describes nothing.
         """

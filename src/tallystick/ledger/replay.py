@@ -72,7 +72,7 @@ OPTIONAL: Final[dict[str, dict[str, str]]] = {"register": {"marks": LISTED}}
 
 
 def problem(entry: Any) -> str:
-    """What is wrong with the form of an entry; empty when nothing is.
+    """Return what is wrong with the form of an entry; empty when nothing is.
 
     >>> problem({"kind": "close", "at": 5, "account": 2, "why": "done"})
     ''
@@ -185,14 +185,14 @@ class Book:
         return account_id if above is None else self.population(above)
 
     def closed(self, source: str | None, populations: set[int]) -> bool:
-        """Whether a failure on the source or on one of the populations is not cleared."""
+        """True if a failure on the source or on one of the populations is not cleared."""
         return source is not None and any(
             cleared is None and (failure == source or population in populations)
             for (_, population), (failure, cleared) in self.quarantines.items()
         )
 
     def least(self, source: str, population: int) -> int:
-        """The least price of a plan: that of the source where it is registered, or the largest of the population."""
+        """The least cost of a plan: that of the source where it is registered, or the largest of the population."""
         newest = {row.name: row for row in self.datasets}.values()
         names = {row.name for row in self.datasets if row.source == source}
         prices = [row.least0 for row in newest if row.name in names or (not names and row.population_id == population)]

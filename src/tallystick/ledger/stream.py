@@ -43,7 +43,7 @@ SUFFIX_LENGTH: Final = 20
 
 
 class Cost(NamedTuple):
-    """Privacy loss of one entry, the delta at which it is priced, and the public text of its request."""
+    """Privacy loss of one entry, the delta at which its cost is computed, and the public text of its request."""
 
     loss: PrivacyLoss
     delta: float | None

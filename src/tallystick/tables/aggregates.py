@@ -83,7 +83,7 @@ class Measure(ABC):
 
     @property
     def never_negative(self) -> bool:
-        """Whether the true value is never negative, so that a negative release is due to noise only."""
+        """True if the true value is never negative, so that a negative release is due to noise only."""
         return False
 
     @abstractmethod
@@ -116,7 +116,7 @@ class Measure(ABC):
         return self.kind.replace("_", " ")
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
-        """The same with bounds, and the type of its column checked."""
+        """Return the measure with bounds, and the type of its column checked."""
         return self
 
     def fields(self, name: str) -> tuple[str, ...]:
@@ -214,12 +214,12 @@ class ColumnMeasure(Measure):
 
     @property
     def named(self) -> str:
-        """The same where nothing is done to its values."""
+        """Words for the measure where nothing is done to its values."""
         return f"{self.called} of {self.column}"
 
     @property
     def called(self) -> str:
-        """What it is called before "of" its column."""
+        """Name that stands before "of" its column."""
         return {"sum": "total"}.get(self.kind, self.kind)
 
     @property

@@ -1,4 +1,4 @@
-"""What is publicly known about a table: its column names, their types, and the constants that go with them."""
+"""Public facts about a table: its column names, their types, and the constants that go with them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Schema:
         return kind
 
     def place_of(self, name: str) -> int:
-        """Where a column stands; its name in SQL is made from this, never from what it is called."""
+        """Position of a column; its name in SQL is made from this, never from what it is called."""
         self.type_of(name)
         return self.names.index(name)
 
@@ -142,7 +142,7 @@ def new_name(name: Any) -> str:
 
 
 def all_different(names: Iterable[str]) -> bool:
-    """Whether names differ in more than case and look: engines and eyes do not tell those apart.
+    """True if names differ in more than case and look: engines and eyes do not tell those apart.
 
     >>> all_different(["age", "Age"])
     False

@@ -50,7 +50,7 @@ class RowReader:
             raise self._misfit(problem, node) from None
 
     def _misfit(self, problem: InvalidInput, node: exp.Expr) -> InvalidInput:
-        """What does not fit a function, in words of SQL."""
+        """Words of SQL for what does not fit a function."""
         if not problem.argument.startswith("arguments of "):
             wrong = f"{problem.argument} {problem.value}"
             return self.text.wrong(wrong, node, problem.allowed, code=problem.code, remedies=problem.remedies)
@@ -118,7 +118,7 @@ class RowReader:
         return 0 - inner
 
     def _case(self, node: exp.Expr) -> Expression:
-        """CASE; NULL as a result is no value of the type that the other results have."""
+        """CASE; NULL as a result is not a value of the type that the other results have."""
         assert isinstance(node, exp.Case)
         branches, default = children(node, "ifs"), node.args.get("default")
         results = [None if _null(each) else self._read(each) for each in (*(b.args["true"] for b in branches), default)]

@@ -40,7 +40,7 @@ SCOPE = (
     "src/tallystick/cli/commands/read.py",
     "src/tallystick/cli/commands/train.py",
     "src/tallystick/cli/explorer/page.html",
-    "src/tallystick/digits.py",
+    "src/tallystick/*.py",
     "src/tallystick/ledger/**/*.py",
     "src/tallystick/publish/**/*.py",
     "src/tallystick/tables/**/*.py",
@@ -48,7 +48,6 @@ SCOPE = (
 """Files that are checked."""
 
 TEXTS_ONLY = (
-    "src/tallystick/*.py",
     "src/tallystick/accounting/**/*.py",
     "src/tallystick/adaptive/**/*.py",
     "src/tallystick/audit/**/*.py",
@@ -176,7 +175,7 @@ def broken_rules(name: str, line: int, piece: str) -> Iterator[Finding]:
     for pattern, advice in RULES.items():
         if re.search(pattern, piece, re.IGNORECASE):
             yield Finding(name, line, piece, advice)
-    for sentence in re.split(r"(?<=[.!?:;])\s+|\n\n", piece):
+    for sentence in re.split(r"(?<=[.!?:;])\s+|\n\n|\n\s*(?=[│├└])", piece):
         if len(words(sentence)) > MOST_WORDS:
             yield Finding(name, line, sentence, f"split it: more than {MOST_WORDS} words")
 

@@ -41,6 +41,8 @@ SCOPE = (
     "src/tallystick/cli/commands/train.py",
     "src/tallystick/cli/explorer/page.html",
     "src/tallystick/*.py",
+    "src/tallystick/adaptive/**/*.py",
+    "src/tallystick/inference/**/*.py",
     "src/tallystick/ledger/**/*.py",
     "src/tallystick/publish/**/*.py",
     "src/tallystick/tables/**/*.py",
@@ -49,10 +51,8 @@ SCOPE = (
 
 TEXTS_ONLY = (
     "src/tallystick/accounting/**/*.py",
-    "src/tallystick/adaptive/**/*.py",
     "src/tallystick/audit/**/*.py",
     "src/tallystick/certificate/**/*.py",
-    "src/tallystick/inference/**/*.py",
     "src/tallystick/learn/**/*.py",
     "src/tallystick/mechanisms/**/*.py",
     "src/tallystick/numerics/**/*.py",

@@ -30,7 +30,7 @@ class Verdict:
     holds: Holds
 
     def rejects(self, *, level: float = 0.05) -> bool:
-        """Whether the hypothesis is rejected at this level."""
+        """True if the hypothesis is rejected at this level."""
         return self.p_value <= check.inside("level", level)
 
     def __str__(self) -> str:

@@ -240,7 +240,7 @@ READ_OUTS: dict[str, tuple[tuple[str, ...], str]] = {
         ("gdp_bound", "<=", "calibrate"),
         "proofs for each direction by itself (*Order*); `calibrate` returns only what `<=` accepts",
     ),
-    "prices": (
+    "costs": (
         ("price.zcdp", "price.approx", "price.gdp", "price.rdp"),
         (
             "epsilon, mu squared or the divergence as above; in zCDP the least of closed forms, of randomized response "
@@ -316,7 +316,7 @@ def block() -> str:
         lines.append(f"| `{name}` | " + " | ".join(cells) + " |")
     lines += ["", "| letter | argument |", "|---|---|"]
     lines += [f"| {letter} | {words} |" for letter, words in (*PAIRS.values(), *WAYS.values()) if words]
-    lines += ["", "| read-out | in every cell |", "|---|---|"]
+    lines += ["", "| value | in every cell |", "|---|---|"]
     lines += [f"| {family} | {words} |" for family, (_, words) in READ_OUTS.items()]
     return "\n".join(lines)
 

@@ -201,7 +201,7 @@ __getattr__, __dir__ = lazy.names(__name__, _HOMES, _ROOMS)
 
 
 def load_ipython_extension(shell: object) -> None:
-    """What ``%load_ext tallystick`` calls: cells that begin with ``%%tallystick`` are asked in SQL."""
+    """Hook of ``%load_ext tallystick``: cells that begin with ``%%tallystick`` are asked in SQL."""
     from importlib import import_module
 
     import_module("tallystick.cli.notebook").load(shell)  # by name: the command line stands on top of all rooms

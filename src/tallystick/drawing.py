@@ -1,4 +1,4 @@
-"""How everything that is shown looks: the colours, the letters, the ticks of shares, and small pieces of SVG and HTML.
+"""Look of everything that is shown: colours, letters, ticks of shares, and small pieces of SVG and HTML.
 
 Privacy cards, notebooks, web pages and the pictures of ``plots`` take them from here, and no other file names a colour.
 """

@@ -126,7 +126,7 @@ class Problem:
         return self.text(lambda remedy: worded(words, remedy))
 
     def with_remedies(self, remedies: Iterable[Remedy]) -> Self:
-        """The same problem with other remedies."""
+        """Return the problem with other remedies."""
         return _restored(type(self), self.args, {**self.__dict__, "remedies": tuple(remedies)})  # type: ignore[attr-defined]
 
     def in_words_of(self, interface: str) -> Self:
@@ -239,7 +239,7 @@ def _remedies_of(data: Mapping[str, Any]) -> tuple[Remedy, ...]:
 
 @contextmanager
 def about_dataset(name: str | None) -> Iterator[None]:
-    """Add the name of a registered data set to remedies that change one."""
+    """Add the name of a registered dataset to remedies that change one."""
     try:
         yield
     except TallystickError as problem:
@@ -301,7 +301,7 @@ class InvalidInput(TallystickError, ValueError):
         return _visible(f"{self.message}{given}")
 
     def about(self, argument: str, value: object) -> InvalidInput:
-        """The same problem of another argument, from which the refused one was made."""
+        """Return the problem of another argument, from which the refused one was made."""
         return InvalidInput(argument, value, self.allowed, code=self.code, remedies=self.remedies, problem=self.problem)
 
 
@@ -334,7 +334,7 @@ _UNPAYABLE: Mapping[str | None, str] = {
 class EpsilonWithoutDelta(InvalidInput):
     """An epsilon was asked without a delta on an account that counts neither: the caller must say which is meant.
 
-    ``pure`` is the cost of pure epsilon. ``with_delta`` is the cost of epsilon at ``delta``, or None if that has none.
+    ``pure`` is the cost of pure epsilon. ``with_delta`` is the cost of epsilon at ``delta``, or None without a cost.
     ``reasons`` says of each why the account cannot pay it, or None if it can.
     """
 
@@ -450,12 +450,12 @@ class BudgetExceeded(TallystickError):
 
     @property
     def fits(self) -> tuple[str, ...]:
-        """What would fit, in Python's words."""
+        """Offers that would fit, in Python's words."""
         return tuple(offered(in_python, self.remedies))
 
 
 class Refused(TallystickError):
-    """What was asked could break a promise (not shown to be private, or the data are closed), so it is not done."""
+    """A request that could break a promise is not done: it is not shown to be private, or the data are closed."""
 
     exit_code = 4
     code = "refused"
@@ -464,7 +464,7 @@ class Refused(TallystickError):
 class NotAnswered(Refused):
     """A statement that is not answered: the message says which part of it, where, and what works in its place.
 
-    It may be private and yet not be known here, so nobody is told that it would have broken a promise.
+    It may be private and yet not be known here, so the message does not say that it would have broken a promise.
     """
 
     code = "not_answered"
@@ -553,7 +553,7 @@ class Unavailable(TallystickError):
 
 
 class NotComputable(Unavailable):
-    """What was asked is defined, but no implemented route can prove a number for it."""
+    """A value is defined, but no implemented route can prove a number for it."""
 
     code = "not_computable"
 
@@ -586,9 +586,9 @@ class NotDelivered(TallystickError):
 
 
 class ChargedAgain(Problem, UserWarning):
-    """What is about to be charged was paid for before: its stored answer could be had for nothing.
+    """A request is about to be charged that was paid for before: its stored answer is available without a charge.
 
-    It is said before the charge, so that a filter that makes it an error keeps the price.
+    The warning comes before the charge, so that a filter that makes it an error saves the cost.
     """
 
     code = "charged_again"
@@ -602,7 +602,7 @@ class OtherReason(Problem, UserWarning):
 
 
 class DataChanged(Problem, UserWarning):
-    """A stored answer is given under a key that nobody named, and the data were registered or written anew since."""
+    """A stored answer is given under an automatic key, and the data were registered or written anew since."""
 
     code = "data_changed"
     _before_offers = ". For a new release: "

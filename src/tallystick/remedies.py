@@ -71,7 +71,7 @@ OF_DATASET: Final = frozenset(
         "clear_failure",
     )
 )
-"""Kinds that change a registered data set, whose name is the fact ``dataset`` where it is known."""
+"""Kinds that change a registered dataset, whose name is the fact ``dataset`` where it is known."""
 
 TEXTS: Final = frozenset(
     (
@@ -149,7 +149,7 @@ class Remedy:
         return self.facts.get(name, default)
 
     def about(self, dataset: str) -> Remedy:
-        """The remedy with the name of the data set, if it changes one and has none yet."""
+        """The remedy with the name of the dataset, if it changes one and does not name it yet."""
         if self.kind not in OF_DATASET or "dataset" in self.facts:
             return self
         return Remedy(self.kind, **self.facts, dataset=dataset)

@@ -181,7 +181,7 @@ def root_below(value: Fraction, units: int) -> float:
 
 
 def read_amount(name: str, text: str) -> float:
-    """A price that was typed: a number, which is kept, or a fraction, which is rounded down to the ledger's unit.
+    """A cost that was typed: a number, which is kept, or a fraction, which is rounded down to the ledger's unit.
 
     Twelve charges of ``1/24`` then fit a limit of 0.5.
 

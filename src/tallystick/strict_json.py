@@ -49,7 +49,7 @@ def read(
 
 
 def same(data: Any, again: Any) -> bool:
-    """Whether what was read is what would be written: a field passed over in silence is a lie somebody can tell.
+    """True if what was read is what would be written: a field that is passed over in silence can hide a lie.
 
     >>> same({"a": 1, "b": [True]}, {"b": [True], "a": 1}), same({"a": 1}, {"a": True})
     (True, False)
@@ -122,7 +122,7 @@ def _int(text: str) -> int:
 
 @contextlib.contextmanager
 def written(what: str, form: str) -> Iterator[None]:
-    """Whatever is wrong with the shape of a text is said as one thing: it is not what we wrote."""
+    """Raise one error for everything that is wrong with the shape of a text: it is not what we wrote."""
     try:
         yield
     except TallystickError:

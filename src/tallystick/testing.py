@@ -1,4 +1,4 @@
-"""Noise that is the same every time, for the tests of programs that use tallystick. It protects nobody.
+"""Noise that is the same every time, for the tests of programs that use tallystick. It protects no person.
 
     made = tallystick.testing.released(plan, seed=1)          a table as ``plan.release`` would give it
     noisy = tallystick.testing.deterministic(mechanism, seed=1)(value)
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
 
-_REFUSED = "deterministic noise is for tests: it protects nobody, so no account pays for it"
+_REFUSED = "deterministic noise is for tests: it protects no person, so no account pays for it"
 
 
 def released(plan: Plan, *, seed: int) -> Release:
@@ -46,7 +46,7 @@ def released(plan: Plan, *, seed: int) -> Release:
 
 
 def _as_stored(answer: dict[str, Any]) -> dict[str, Any]:
-    """What a ledger would hand out: plain numbers."""
+    """Return plain numbers, as a ledger would."""
     from tallystick.ledger.chain import decode_answer, encode_answer
 
     stored: dict[str, Any] = decode_answer(encode_answer(answer))
@@ -61,12 +61,12 @@ class Deterministic:
     seed: int
 
     def __call__(self, value: Any) -> Any:
-        """The same value gives the same answer."""
+        """Return the answer; equal values give equal answers."""
         return self.mechanism.draw(self.mechanism.prepare(value, strict=True), SeededSource(self.seed))
 
     @property
     def privacy(self) -> NoReturn:
-        """There is none."""
+        """Refuse: no account pays for it."""
         raise Refused(_REFUSED)
 
 

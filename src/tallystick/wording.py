@@ -47,7 +47,7 @@ def offered(words: Words, remedies: Iterable[Remedy]) -> list[str]:
 
 
 def larger_error(remedy: Remedy) -> str:
-    """The error at a lower price beside that at the price which was denied.
+    """The error at a lower cost beside that at the cost which was denied.
 
     >>> larger_error(Remedy("lower_price", argument="rho", value=0.04, measure="n", errors=[[None, 9.0, 3.0]]))
     'n ±9 instead of ±3'

@@ -31,12 +31,42 @@ BAD = (
     "The error is +-20.",
     "Epsilon 1 at delta 1e-06.",
     "One sentence " + "with words " * 30 + "is too long.",
+    "This loss is not known. Works: a larger epsilon.",
+    "asked  ",
+    " found:",
+    "works   a larger epsilon",
+    "Rows over the limit are weighted down.",
+    "An age of 130 is moved to the bound.",
+    "Give a block of keys.",
+    "Name the account that pays.",
+    "The population is whose data it is.",
+    "A limit is the most that will ever be spent.",
+    "The plan says what it loses.",
+    "The table came out in May.",
+    "Steps were given out twice.",
+    "The ledger says no.",
+    "One person comes and goes.",
+    "This attacker is the best there can be.",
+    "The hit rate is 3 %.",
+    "The attacker is 4 % sure.",
+    "The number is on the safe side.",
+    "A bound on the wrong side is a defect.",
+    "Delta is read at epsilon 1.",
+    "The loader deals its own batches.",
+    "Same key, same bytes.",
+    "Charge 4 answered it.",
+    "A failure burns the charge.",
+    "The charge is burned.",
 )
 GOOD = (
     "A cell that is not a number counts as missing.",
     "Reuse that answer without a new charge.",
     "There is no limit. A card has no signature.",
     "The error is ±20. Epsilon 1 at delta 1e-6.",
+    "Try: a larger epsilon.",
+    "A refusal names the word and what works: a list.",
+    "The target y is None. Write [+-]?[0-9] for a sign.",
+    "The sum " + "a + b / 2 - 3 x = " * 10 + "has few words.",
 )
 
 
@@ -59,6 +89,33 @@ def test_code_on_a_page_is_not_prose(prose: Any) -> None:
 def test_a_docstring_begins_with_a_verb_or_a_noun(prose: Any) -> None:
     assert prose.check("module.py", '"""Whether it fits."""')
     assert prose.check("module.py", '"""Return whether it fits."""') == []
+
+
+def test_statements_of_sql_are_not_prose(prose: Any) -> None:
+    long = "\n    SELECT name, " + "column, " * 50 + "FROM a JOIN b"
+    assert prose.check("module.py", f"text = {long!r}") == []
+    assert prose.check("module.py", f"text = {long.strip()!r}")
+
+
+def test_texts_are_checked_without_their_docstrings(prose: Any) -> None:
+    module = '"""Nobody."""\nlimit = 3\n"""Nobody knows it."""\ntext = "a data set"\n'
+    assert len(prose.check("module.py", module)) == 2
+    assert [each.line for each in prose.check("module.py", module, with_docstrings=False)] == [4]
+
+
+def test_every_page_is_checked(prose: Any) -> None:
+    pages = {*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"}
+    assert pages <= set(prose.files(prose.SCOPE))
+
+
+OPEN = ("cards", "cli", "plots")
+"""Packages of which only the files in SCOPE are checked. No package may be added."""
+
+
+def test_the_texts_of_every_module_are_checked(prose: Any) -> None:
+    source = ROOT / "src" / "tallystick"
+    modules = {path for path in source.rglob("*.py") if path.relative_to(source).parts[0] not in OPEN}
+    assert modules <= set(prose.files(prose.SCOPE + prose.TEXTS_ONLY))
 
 
 def test_exceptions_are_few_and_have_reasons(prose: Any) -> None:

@@ -1005,7 +1005,7 @@ def other_words_in_a_statement(world: World) -> None:
     assert world.offers("sql", largest, *words) == [remedy["to"]]
     other = remedy["to"].replace("ORDER BY ...", "ORDER BY age")
     world.succeed("sql", f"SELECT {other} AS age FROM visits", *words)
-    assert world.offers("sql", statement, *words) == ["the whole table: a sample has no smaller price here"]
+    assert world.offers("sql", statement, *words) == ["the whole table: a sample does not cost less here"]
 
 
 @case("install", "python")

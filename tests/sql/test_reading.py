@@ -146,7 +146,7 @@ OPTIONS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({}) ward, COUNT(*) AS n FROM
         ("epsilon=0", "epsilon"),
         ("epsilon=1, delta=0.5", "delta"),
         ("rho=100", "epsilon"),
-        ("rho=0.01, epsilon=1", "two prices"),
+        ("rho=0.01, epsilon=1", "two costs"),
         ("rho=0.01, max_groups_contributed=5", "max_groups_contributed"),
         ("rho=0.01, max_rows_per_group=6", "max_rows_per_group"),
         ("rho=0.01, max_groups_contributed=0", "max_groups_contributed"),
@@ -180,7 +180,7 @@ def test_a_statement_says_its_price_before_the_caller_and_both_before_the_regist
     assert planned(plain, catalogue()).plan.budget["rho"] == 0.02
     assert planned(plain, catalogue(), rho=0.04).plan.budget["rho"] == 0.04
     assert planned(own, catalogue(), epsilon=1.0).plan.budget["rho"] == 0.03
-    with pytest.raises(InvalidInput, match="price"):
+    with pytest.raises(InvalidInput, match="no cost is named"):
         planned("SELECT COUNT(*) FROM t", _without_price())
 
 

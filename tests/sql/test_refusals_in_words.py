@@ -126,7 +126,7 @@ def test_the_answer_says_which_price_counts_where_two_are_named() -> None:
     own = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(rho=0.01) COUNT(*) FROM visits"
     for beside, lost in (({"rho": 0.02}, "rho=0.02"), ({"epsilon": 0.5}, "epsilon=0.5")):
         statement = planned(own, catalogue(), **beside)
-        assert f"the price is that of the statement, OPTIONS(rho=0.01), and not {lost} beside it" in statement.notes
+        assert f"the cost is that of the statement, OPTIONS(rho=0.01), and not {lost} beside it" in statement.notes
         assert statement.plan.budget["rho"] == 0.01
     for same in ({}, {"rho": 0.01}, {"rho": None}):
         assert not [note for note in planned(own, catalogue(), **same).notes if "the price is" in note]

@@ -60,7 +60,7 @@ def from_opacus(document: Any) -> PrivacyLoss:
     for row in history:
         if not isinstance(row, list) or len(row) != 3:
             raise InvalidInput("history", row, "entries [noise_multiplier, sample_rate, steps]")
-        sigma = check.positive("noise_multiplier", row[0], "a finite number > 0 (0 is no privacy at all)")
+        sigma = check.positive("noise_multiplier", row[0], "a finite number > 0 (0 gives no privacy at all)")
         total = total + check.count("steps", row[2], least=0) * losses.gaussian(sigma=sigma).sampled(
             rate=check.probability("sample_rate", row[1])
         )

@@ -230,7 +230,7 @@ class Leaf(ABC):
     def ball_law(self, ask: Ask) -> BallLaw:
         """Its law in ball arithmetic, which is imported only here."""
         covered = sorted(kind for kind, leaf in KINDS.items() if leaf.ball_law is not Leaf.ball_law)
-        raise NotComputable(f"no rigorous read-out of {self.kind}; covered are {', '.join(covered)}")
+        raise NotComputable(f"no rigorous value of {self.kind}; covered are {', '.join(covered)}")
 
     def loss_lattice(self, direction: Direction) -> LossLattice | None:
         """Where its outcomes of positive mass are, if they are on one lattice: a plan for certificates, no bound."""

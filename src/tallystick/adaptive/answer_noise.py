@@ -1,7 +1,7 @@
-"""How far a noisy mean of one number per record can be from the population: what an answer is certified to.
+"""Largest distance of a noisy mean of one number per record from the population: what an answer is certified to.
 
 Every record's number is rounded to a multiple of 2^-24 and the sum, a whole number of steps, gets exact integer noise;
-so the sensitivity is 1 / n exactly, and the price is the accountant's. What the rounding and the lattice can add to the
+so the sensitivity is 1 / n exactly, and the cost is the accountant's. What the rounding and the lattice can add to the
 error is ``ROUNDING`` and ``LATTICE`` (docs/theory/transfer.md).
 """
 
@@ -73,16 +73,16 @@ class AnswerNoise:
 
     @property
     def privacy(self) -> PrivacyLoss:
-        """What one answer loses."""
+        """Privacy loss of one answer."""
         return self.mechanism.privacy
 
     def tail(self, failure: float) -> float:
-        """What the noise of one answer, given the transcript, is above with at most this probability."""
+        """Bound that the noise of one answer, given the transcript, exceeds with at most this probability."""
         of = normal_mean_tail if self.law == "gaussian" else laplace_mean_tail
         return self.scale * of(failure=failure) * LATTICE
 
     def error(self, *, answers: int, covered: int, failure: float) -> float:
-        """How far ``covered`` of the first ``answers`` answers are from the population, all at once."""
+        """Largest distance of ``covered`` of the first ``answers`` answers from the population, all at once."""
         transcript = answers * self.privacy
         if self.law == "gaussian":
             mu = transcript.gdp_bound()

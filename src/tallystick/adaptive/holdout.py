@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 NOT_PER_RECORD = (
     "a loss of one record with values in [0, 1], such as lambda y, prediction: y != prediction. AUC, F1, R2 and every "
-    "other score of all records together is no mean of such losses: one record can move it by more than 1/n, so "
+    "other score of all records together is not a mean of such losses: one record can move it by more than 1/n, so "
     "neither the noise nor the certificate would hold"
 )
 
@@ -90,7 +90,7 @@ class Thresholdout:
         return AnswerNoise("laplace", self.noise, self.samples)
 
     def certified_error(self, *, beta: float) -> float:
-        """How far every score is from the population's loss, all at once except with probability ``beta``.
+        """Largest distance of every score from the population's loss, all at once except with probability ``beta``.
 
         Confirmed: threshold + E[threshold noise] + E[question noise]; answered: E[answer noise], all given the
         transcript; and what the transcript deviates. Parts of beta: a quarter each for thresholds and answers together
@@ -104,7 +104,7 @@ class Thresholdout:
 
 
 def comparison_tail(queries: int, answers: int, beta: float) -> float:
-    """What noise, in units of sigma, can hide of a gap: 2 x(beta/8 per threshold) + 4 x(beta/4 per question)."""
+    """Part of a gap that noise can hide, in units of sigma: 2 x(beta/8 per threshold) + 4 x(beta/4 per question)."""
     threshold = laplace_mean_tail(failure=beta / 8 / answers)
     return 2.0 * threshold + 4.0 * laplace_mean_tail(failure=beta / 4 / queries)
 
@@ -140,7 +140,7 @@ class Opening:
     source: str = ""
 
     def preflight(self) -> None:
-        """What is public was checked when the holdout was made."""
+        """Do nothing: public facts were checked when the holdout was made."""
 
     def draw(self) -> str:
         """Nothing is read yet."""
@@ -217,22 +217,22 @@ class ReusableHoldout(Interaction):
 
     @property
     def privacy(self) -> PrivacyLoss:
-        """What the holdout loses to one record in its whole life."""
+        """Privacy loss of the holdout about one record in its whole life."""
         return self.setting.privacy
 
     @property
     def certified(self) -> bool:
-        """Whether every score is certified within ``tau`` of the population."""
+        """True if every score is certified within ``tau`` of the population."""
         return self.certified_error <= self.tau
 
     @property
     def asked(self) -> int:
-        """How many scores were asked for."""
+        """Number of scores that were asked for."""
         return self._asked
 
     @property
     def answered(self) -> int:
-        """How many scores came from the holdout, each for one unit."""
+        """Number of scores that came from the holdout, each for one unit."""
         return self._used
 
     def score(self, model: Any, *, train: float) -> Score:
@@ -263,7 +263,7 @@ class ReusableHoldout(Interaction):
         return Score(float(np.clip(noisy / (self.setting.samples * STEPS), 0.0, 1.0)), from_holdout=True)
 
     def _try(self, predict: Callable[[Any], Any]) -> None:
-        """Refuse what can never work, on rows that anybody could make up."""
+        """Refuse what can never work, on made-up rows."""
         rows, targets = self._made_up
         if rows is None:
             return

@@ -1,10 +1,10 @@
-"""How many records k adaptive questions need: every route priced, the best one named.
+"""Number of records that k adaptive questions need, by every route; the best one is named.
 
-    stability      k TV-stable answers, Markov's inequality            records ~ k
-    transfer       privacy of the transcript and sample accuracy       records ~ sqrt(k)
-    gaussian curve privacy of the transcript, Gaussian answers         records ~ sqrt(k), the fewest for many questions
-    splitting      fresh records for every question, Hoeffding         records ~ k log k, no noise
-    non-adaptive   all questions fixed before the data                 records ~ log k, no noise
+    stability      k TV-stable answers, Markov's inequality            records ~ k.
+    transfer       privacy of the transcript and sample accuracy       records ~ sqrt(k).
+    gaussian curve privacy of the transcript, Gaussian answers         records ~ sqrt(k), the fewest for many questions.
+    splitting      fresh records for every question, Hoeffding         records ~ k log k, no noise.
+    non-adaptive   all questions fixed before the data                 records ~ log k, no noise.
 
 A route has a factor x from noise to error, a constant c and a deviation T(r) at n sigma = r; then the noise is
 sigma = (tau - c - T)/x, and n = r/sigma. The search is in floating point; what it finds is certified afterwards.

@@ -69,7 +69,7 @@ class Asked:
     source: str = ""
 
     def preflight(self) -> None:
-        """What is public was checked when the oracle was made."""
+        """Do nothing: public facts were checked when the oracle was made."""
 
     def draw(self) -> float:
         """The noisy mean."""
@@ -85,7 +85,7 @@ class StatisticalQueries(Interaction):
     at once, and you answer for it that each of its numbers depends on its own record only; in both cases that it has no
     memory of records or of earlier questions. A record of a data frame has its columns by name (with ``vectorized`` the
     query gets data frames). A query is first tried on made-up records of the same shape, and refused where it fails;
-    what is in a list nobody knows, so there give an ``example``, a made-up record.
+    what is in a list is not known, so there give an ``example``, a made-up record.
 
     The records are independent draws from the population, **one per person**, and nothing else that was computed from
     them may decide what is asked: what another release says about them is not in the certificate. Several rows of one
@@ -143,12 +143,12 @@ class StatisticalQueries(Interaction):
 
     @property
     def error(self) -> float:
-        """How far every answer so far is at most from the population; before the first, how far that one will be."""
+        """Largest distance of every answer so far from the population; before the first, that of the first."""
         return max((answer.error for answer in self._answers), default=self._first)
 
     @property
     def asked(self) -> int:
-        """How many questions were answered, or failed after they were paid."""
+        """Number of questions that were answered, or failed after they were paid."""
         return self._asked
 
     @property
@@ -158,7 +158,7 @@ class StatisticalQueries(Interaction):
 
     @property
     def privacy(self) -> PrivacyLoss:
-        """What one answer loses to one record."""
+        """Privacy loss of one answer about one record."""
         return self._mechanism.privacy
 
     def ask(self, query: Callable[[Any], Any]) -> Answer:

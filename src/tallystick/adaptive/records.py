@@ -96,7 +96,7 @@ class Records:
         return part.copy() if hasattr(self.data, "iloc") else part
 
     def made_up(self) -> MadeUp | None:
-        """Records that anybody could make up; none where nothing is known of them."""
+        """Made-up records; None where nothing is known of them."""
         if self.columns is not None:
             return self._made_up_frame()
         if not isinstance(self.data, np.ndarray) or self.data.dtype.hasobject:
@@ -134,9 +134,9 @@ def example_of(example: Any) -> MadeUp:
 
 
 PUBLIC = (NoSuchColumn, NameError)
-"""What a question fails with whatever the records are."""
+"""Errors with which a question fails for all records."""
 OF_A_TYPE = (IndexError, TypeError, AttributeError)
-"""And what it fails with for every record of the same types."""
+"""Errors with which a question fails for every record of the same types."""
 
 
 def tried(

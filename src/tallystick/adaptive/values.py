@@ -1,6 +1,6 @@
 """One number in [0, 1] per record: what one record is cannot change what another one counts.
 
-That is so if the function has no memory: one that compares a record with those it has seen before is no function of
+That is so if the function has no memory: one that compares a record with those it has seen before is not a function of
 one record, and nothing here can tell. NaN, anything that is not a number, and a record for which the function fails
 count as ``failed``; numbers beyond [0, 1] as its nearer end. Nothing that the records are makes this fail or warn.
 """

@@ -42,7 +42,7 @@ def assert_private(
     if evidence.toothless:
         raise InvalidInput(
             "draws", draws, f"more of them, or a larger flake than {level:g}: so few cannot falsify {evidence.claim} "
-            "whatever is drawn, and a test that cannot fail says nothing"
+            "by any draw, and a test that cannot fail says nothing"
         )  # fmt: skip
     return evidence
 

@@ -104,7 +104,7 @@ def tradeoff_band(
     """
     draw, promised = drawn_from(f, claim)
     if not isinstance(neighbours, tuple) or len(neighbours) != 2:
-        raise InvalidInput("neighbours", type(neighbours).__name__, "a pair of data sets (a, b)")
+        raise InvalidInput("neighbours", type(neighbours).__name__, "a pair of datasets (a, b)")
     level = check.inside("significance", significance)
     count = check.count("draws", draws, least=LEAST_DRAWS)
     cuts = check.count("thresholds", thresholds, least=2, most=1000)
@@ -136,7 +136,7 @@ def banded(claim: PrivacyLoss, score: str, draws: int, false_alarms: Any, misses
         significance=significance,
         p_value=_p_value(claim, draws, alarms, missed),
         mu_at_least=max(mu_refuted(a, b) for a, b in points),
-        assumes=("that the draws are independent, and the two data sets are neighbours of the claim's kind",),
+        assumes=("that the draws are independent, and the two datasets are neighbours of the claim's kind",),
         detects=catchable(claim, draws, significance / (2.0 * len(alarms))),
         loss=claim,
         score=score,

@@ -106,7 +106,7 @@ def one_run(
     assumed += dict.fromkeys(text for _, told in tossed for text in told)
     correct = [_correct(values, one[0], count, side) for values, one in zip(every_scores, tossed, strict=True)]
     if len(correct) > 1:
-        assumed.append("that the runs are independent, each with coins of its own")
+        assumed.append("that the runs are independent, each with its own coins")
     worst, each = min(correct), level ** (1.0 / len(correct))
     claimed = sided(claim_inverse(claim), side)
     p = _least_level(lambda s: refuted(canaries, count, worst, s, claimed)) ** len(correct)

@@ -127,7 +127,7 @@ def coins_of(value: Any, canaries: int) -> tuple[NDArray[np.bool_], tuple[str, .
     if isinstance(value, Coins):
         if len(value) != canaries:
             raise InvalidInput("coins", len(value), f"one coin per score ({canaries})")
-        told = ["that nobody knows the seed of the coins (they are for tests)"] if value.seeded else []
+        told = ["that the seed of the coins is secret (they are for tests)"] if value.seeded else []
         if value.loaded:
             told.append(f"that the commitment {value.commitment} of the coins was published before the training")
         return value.included, tuple(told)

@@ -79,7 +79,7 @@ def known_laws(first: Mapping[Hashable, Any], second: Mapping[Hashable, Any], *,
         significance=0.0,
         p_value=0.0 if worse else 1.0,
         mu_at_least=min(LARGEST_MU, max(mu_refuted(float(a), float(1 - b)) if b > 0 else 0.0 for a, b in corners)),
-        assumes=("that these are the laws of the mechanism, on data sets that are neighbours of the claim's kind",),
+        assumes=("that these are the laws of the mechanism, on datasets that are neighbours of the claim's kind",),
         corners=tuple(corners),
     )
 

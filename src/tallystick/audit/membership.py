@@ -52,11 +52,13 @@ class HitRate:
 
     def __str__(self) -> str:
         allowed = (
-            "" if self.allowed is None else f"; the claim allows {self.allowed:.1%} at the upper limit of the alarms"
+            ""
+            if self.allowed is None
+            else f"; the claim allows {self.allowed:.1%} at the upper limit of the accusations"
         )
         return (
             f"{self.power:.1%} of {self.members} members found [{self.lower:.1%}, {self.upper:.1%}] "
-            f"at {self.alarm:.2%} false alarms ({self.alarms} of {self.others}){allowed}"
+            f"at {self.alarm:.2%} false accusations ({self.alarms} of {self.others}){allowed}"
         )
 
 

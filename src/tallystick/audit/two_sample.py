@@ -52,11 +52,13 @@ class TwoSample(Evidence):
     def __str__(self) -> str:
         text = Evidence.__str__(self)
         if self.falsified and self.event.startswith("the function fails"):
-            text += "\nThe function fails more often on one of the data sets: whoever asks sees that as an answer."
+            text += (
+                "\nThe function fails more often on one of the datasets: the person who asks sees that as an answer."
+            )
         if self.falsified and "binary digits" in self.event:
             text += (
-                "\nThe binary digits are among what tells the data sets apart: noise added in floating point does "
-                "that, whatever its size. Unless these are on a public grid, round releases to one, or use ts.noise."
+                "\nThe binary digits are among what tells the datasets apart: noise added in floating point does "
+                "that at every size. Unless these are on a public grid, round releases to one, or use ts.noise."
             )
         return text
 
@@ -123,7 +125,7 @@ def outputs_on(draw: Draw, pair: tuple[Any, Any], count: int) -> tuple[list[Any]
                 outputs.append(Failed(type(error).__name__))
     if problem is not None and all(isinstance(output, Failed) for outputs in both for output in outputs):
         told = f"{type(problem).__name__}: {problem}"
-        raise InvalidInput("f", f"fails in every draw ({told})", "a function of one data set that answers") from problem
+        raise InvalidInput("f", f"fails in every draw ({told})", "a function of one dataset that answers") from problem
     return both
 
 
@@ -138,12 +140,12 @@ def judged(
     """
     a, b = (upper_limit(count, draws, significance / 2.0) for count in (false_alarms, misses))
     return TwoSample(
-        attack=f"event {event}: {misses} misses and {false_alarms} false alarms in {draws} draws each",
+        attack=f"event {event}: {misses} misses and {false_alarms} false positives in {draws} draws each",
         claim=str(claim),
         significance=significance,
         p_value=_p_value(claim, draws, false_alarms, misses),
         mu_at_least=mu_refuted(a, b),
-        assumes=("that the draws are independent, and the two data sets are neighbours of the claim's kind",),
+        assumes=("that the draws are independent, and the two datasets are neighbours of the claim's kind",),
         detects=catchable(claim, draws, significance),
         event=event,
         draws=draws,
@@ -296,21 +298,19 @@ def drawn_from(f: Any, claim: PrivacyLoss | None) -> tuple[Draw, PrivacyLoss]:
 
         return PlanDraws(f), claim or f.privacy
     if not callable(f):
-        raise InvalidInput("f", f, "a function of a data set, a mechanism, or a table plan")
+        raise InvalidInput("f", f, "a function of a dataset, a mechanism, or a table plan")
     if claim is None:
         raise InvalidInput("claim", None, "a PrivacyLoss: a function does not say what it promises")
     return f, claim
 
 
 def _pairs(neighbours: Any) -> list[tuple[Any, Any]]:
-    allowed = "a pair of data sets (a, b), or a list of such pairs"
+    allowed = "a pair of datasets (a, b), or a list of such pairs"
     pairs = [neighbours] if isinstance(neighbours, tuple) else neighbours
     if not isinstance(pairs, list) or not pairs or not all(isinstance(p, tuple) and len(p) == 2 for p in pairs):
         raise InvalidInput("neighbours", type(neighbours).__name__, allowed)
     if all(_same(*pair) for pair in pairs):
-        raise InvalidInput(
-            "neighbours", "the same data set twice", "two that differ in one unit: nothing else can tell"
-        )
+        raise InvalidInput("neighbours", "the same dataset twice", "two that differ in one unit: nothing else can tell")
     return list(pairs)
 
 

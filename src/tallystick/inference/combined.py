@@ -76,7 +76,7 @@ def combine(*answers: Released) -> Combined:
         raise InvalidInput("answers", "different sizes", "releases of one quantity: the same of= in all of them")
     named = [one.sample for one in answers if one.sample]
     if len({id(one) for one in answers}) < len(answers) or len(set(named)) < len(named):
-        allowed = "independent releases of one quantity, each with noise of its own: not one of them twice"
+        allowed = "independent releases of one quantity, each with its own noise: not one of them twice"
         raise InvalidInput("answers", "one answer twice, or two cells of one release", allowed)
     one = _solve(np.ones((len(answers), 1)), answers)[0]
     return replace(one, about=answers[0].about, of=answers[0].of)

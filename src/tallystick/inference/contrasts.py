@@ -117,7 +117,7 @@ class Contrast:
         return Interval(low, high, first.confidence, about, first.kind, ASYMPTOTIC, notes)
 
     def _limits(self, first: Interval, second: Interval) -> tuple[float, float]:
-        """What is known of a ratio before anything is released."""
+        """Range of a ratio that is known before anything is released."""
         if self.bounds is not None:
             return self.bounds
         positive = min(first.limits[0], second.limits[0]) >= 0.0
@@ -129,7 +129,7 @@ class Contrast:
         return Interval(*limits, first.confidence, about, first.kind, ASYMPTOTIC, (*notes, OPEN), limits)
 
     def _noisy_ratio(self, left: Released, right: Released, first: Interval, second: Interval) -> Interval:
-        """Of two noisy numbers: the set of Fieller, which holds for every pair of numbers."""
+        """Interval for two noisy numbers: the set of Fieller, which holds for every pair of numbers."""
         low, high = self._limits(first, second)
         quotient = Quotient.of(left.noise, right.noise, first.confidence, low, high)
         values = np.array([left.value]), np.array([right.value])
@@ -142,12 +142,12 @@ class Contrast:
 
 
 def _plain(answer: Answer) -> TypeGuard[Released]:
-    """A number plus noise that is shown whatever it is."""
+    """A number plus noise that is shown for every value."""
     return isinstance(answer, Released) and answer.shown_from is None
 
 
 def same_sample(left: object, right: object) -> bool:
-    """Whether both are cells of one release."""
+    """True if both are cells of one release."""
     return isinstance(left, Released) and isinstance(right, Released) and left.sample == right.sample != ""
 
 

@@ -30,7 +30,7 @@ class Verdict:
     holds: Holds
 
     def rejects(self, *, level: float = 0.05) -> bool:
-        """Whether the hypothesis is rejected at this level."""
+        """True if the hypothesis is rejected at this level."""
         return self.p_value <= check.inside("level", level)
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ def same_share(left: Released, right: Released, *, draws: int = 999, seed: int =
     """
     for one in (left, right):
         if one.shown_from is not None:
-            raise InvalidInput("shown_from", one.shown_from, "cells that are shown whatever they are")
+            raise InvalidInput("shown_from", one.shown_from, "cells that are shown for every value")
     if same_sample(left, right) or left is right:
         raise Refused(
             "no test: two cells of one release may count the same units, and the test is about independent samples. "

@@ -20,8 +20,8 @@ ASYMPTOTIC: Final = "asymptotic"
 class Interval:
     """Two ends that hold ``about`` with at least this confidence, over ``kind``: the noise, or sampling and noise.
 
-    ``holds`` is "finite-sample" where the confidence is proved for every sample size and "asymptotic" otherwise. Shown
-    in whatever way, it says whether it is a noise interval or a population interval.
+    ``holds`` is "finite-sample" where the confidence is proved for every sample size and "asymptotic" otherwise. In
+    every form, it says whether it is a noise interval or a population interval.
 
     >>> share = Interval(0.125, 0.25, 0.95, "share of the ill", "population", "finite-sample")
     >>> share

@@ -47,7 +47,7 @@ class LocalShare:
 
     @property
     def population_value(self) -> float:
-        """The same number."""
+        """The value, which also estimates the population."""
         return self.value
 
     def noise_interval(self, *, confidence: float = 0.95) -> Interval:
@@ -76,7 +76,7 @@ class LocalShare:
 
     @property
     def _usual(self) -> tuple[int, int]:
-        """The ones, for the lower end at most what is usual for everybody, for the upper at least that for nobody.
+        """The ones: for the lower end at most what is usual if all have the answer, for the upper at least if none has.
 
         Both ends grow with the ones, so this only widens the interval; lies alone never make it empty.
         """
@@ -113,7 +113,7 @@ class LocalMean:
 
     @property
     def population_value(self) -> float:
-        """The same number."""
+        """The value, which also estimates the population."""
         return self.value
 
     def noise_interval(self, *, confidence: float = 0.95) -> Interval:

@@ -54,7 +54,7 @@ class Mean:
             raise InvalidInput("bounds", self.bounds, "a lower bound below an upper bound")
         for name, part in (("total", self.total), ("squares", self.squares), ("count", self.count)):
             if isinstance(part, Released) and part.shown_from is not None:
-                raise InvalidInput(name, "a suppressed cell", "numbers that are shown whatever they are")
+                raise InvalidInput(name, "a suppressed cell", "numbers that are shown for every value")
         if not isinstance(self.total, Released) or not isinstance(self.squares, Released | None):
             raise InvalidInput("total", self.total, "a Released total (and a Released total of squares, or none)")
         if not isinstance(self.count, Released):
@@ -74,12 +74,12 @@ class Mean:
 
     @property
     def population_value(self) -> float:
-        """The same number estimates the mean of the clamped population."""
+        """The released number, which estimates the mean of the clamped population."""
         return self.value
 
     @property
     def described(self) -> str:
-        """What every interval here is about; the mean before clamping is another number."""
+        """Subject of every interval here; the mean before clamping is another number."""
         low, high = self.bounds
         return f"mean of {self.about} clamped to [{low:g}, {high:g}]"
 
@@ -114,7 +114,7 @@ class Mean:
         return Interval(*ends, confidence, self.described, "population", ASYMPTOTIC, notes, limits=self.bounds)
 
     def standard_error(self, mean: float) -> float:
-        """Of the estimate, if the clamped mean of the population were this one; the variance of a value is bounded."""
+        """Standard error of the estimate at this clamped mean of the population; the variance of a value is bounded."""
         size, (low, high) = self._size, self.bounds
         spread = max(0.0, (mean - low) * (high - mean))
         if self.squares is not None:
@@ -124,7 +124,7 @@ class Mean:
 
     @property
     def half_row(self) -> float:
-        """What half a unit can move the mean."""
+        """Distance by which half a unit can move the mean."""
         return self.rows_per_unit * (self.bounds[1] - self.bounds[0]) / 2.0 / self._size
 
     @property

@@ -3,9 +3,9 @@
 The law is public, so inference may use it. :class:`Quotient` is the interval of x = T / n from a noisy total T and a
 noisy count n (docs/theory/noisy-quotients.md). At the true x the number S - x N has no part of the data left. It is
 (noise of S) - x (noise of N), and sampling where the population is meant. The interval is the hull of all x for which
-that number is no larger than its law allows (Fieller 1954). It holds for every n, also n = 0, because nothing in the
-argument depends on n. Where the released count does not exclude 0 the interval is all of the public bounds. It is never
-left out: intervals that are given only for counts that look large hold less often than they say.
+that number is at most as large as its law allows (Fieller 1954). It holds for every n, also n = 0, because nothing in
+the argument depends on n. Where the released count does not exclude 0 the interval is all of the public bounds. It is
+never left out: intervals that are given only for counts that look large hold less often than they say.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _LEAST, _MOST = 1e-4, 1e3  # budgets that are looked at
 
 
 def effective_sample_size(noise: Any, *, of: int, share: float) -> float:
-    """How many answers without noise would estimate the share as well as ``of`` answers with it do.
+    """Number of answers without noise that would estimate the share as well as ``of`` answers with it do.
 
     ``noise`` is a central mechanism for the count, or a local one (``ts.response``) for every answer.
 
@@ -36,7 +36,7 @@ def effective_sample_size(noise: Any, *, of: int, share: float) -> float:
 
 
 def power(noise: Any, *, difference: float, share: float, of: int, level: float = 0.05) -> float:
-    """About the chance that two groups of ``of`` people each, whose shares differ by this much, are told apart.
+    """About the chance that two groups of ``of`` people each, whose shares differ by this much, are distinguished.
 
     By the normal approximation: right to a few points where many people or Gaussian noise decide, too high where
     Laplace noise does or a share is near 0 or 1 (0.40 for a true 0.24 at the worst seen).
@@ -58,7 +58,7 @@ def power(noise: Any, *, difference: float, share: float, of: int, level: float 
 def least_budget(
     make: Callable[[float], Any], *, difference: float, share: float, of: int, power: float = 0.8, level: float = 0.05
 ) -> float:
-    """How much budget to detect this difference? ``make`` turns a budget into the mechanism of one group's count.
+    """Least budget to detect this difference; ``make`` turns a budget into the mechanism of one group's count.
 
     Rounded up to a part in 10,000. Refused where no budget is enough: then more people are needed.
 
@@ -89,7 +89,7 @@ def least_budget(
 
 
 def least_samples(noise: Any, *, difference: float, share: float, power: float = 0.8, level: float = 0.05) -> int:
-    """How many people in each group to detect this difference through this noise (None: without noise)?
+    """Least number of people in each group to detect this difference through this noise (None: without noise).
 
     >>> least_samples(None, difference=0.02, share=0.3)
     8394
@@ -122,7 +122,7 @@ def _shares(share: float, difference: float) -> tuple[float, float]:
 
 
 def _variance(noise: Any, size: int, share: float) -> float:
-    """Of the estimated share, over sampling and noise; never 0."""
+    """Variance of the estimated share, over sampling and noise; never 0."""
     if isinstance(noise, RandomizedResponse | UnaryEncoding):
         return noise.variance(share=share, reports=size)
     deviation = 0.0 if noise is None else Noise.of(noise).deviation

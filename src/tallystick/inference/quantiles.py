@@ -53,7 +53,7 @@ class Quantile:
 
     @property
     def value(self) -> float:
-        """Where the running count reaches p of the total, on a line within its bin."""
+        """Value at which the running count reaches p of the total, on a line within its bin."""
         counts = np.array([max(0.0, one.value) for one in self.bins])
         if counts.sum() <= 0.0:
             raise Refused("no quantile: no bin has a positive count. Try: more budget, or wider bins")
@@ -62,7 +62,7 @@ class Quantile:
 
     @property
     def population_value(self) -> float:
-        """The same number."""
+        """The value, which also estimates the population."""
         return self.value
 
     def noise_interval(self, *, confidence: float = 0.95) -> Interval:

@@ -53,12 +53,12 @@ class Statistics:
 
     @property
     def least_eigenvalue(self) -> float:
-        """Of the noisy X'X, which may be negative."""
+        """Least eigenvalue of the noisy X'X, which may be negative."""
         return float(np.linalg.eigvalsh(self.xx)[0])
 
     @property
     def tall(self) -> float:
-        """What the noise can do to an eigenvalue: s sqrt(d log(2 d^2 / rho)) (Wang 2018, AdaSSP)."""
+        """Bound on the effect of the noise on an eigenvalue: s sqrt(d log(2 d^2 / rho)) (Wang 2018, AdaSSP)."""
         deviation = math.sqrt(float(self.xx_variance.max(initial=0.0)))
         return deviation * math.sqrt(self.width * math.log(2.0 * self.width**2 / MISS))
 
@@ -81,14 +81,14 @@ class Statistics:
         return self.xx + ridge * np.eye(self.width)
 
     def noise_covariance(self, theta: Array, ridge: float) -> Array:
-        """Of the coefficients, over the privacy noise alone, to first order."""
+        """Covariance of the coefficients, over the privacy noise alone, to first order."""
         moved = self.xx_variance * np.outer(theta, theta)
         np.fill_diagonal(moved, self.xx_variance @ theta**2)
         inverse = np.linalg.inv(self.matrix(ridge))
         return np.asarray(inverse @ (moved + np.diag(self.xy_variance)) @ inverse.T)
 
     def covariance(self, theta: Array, ridge: float, *, rows_per_unit: int) -> Array:
-        """Of the coefficients, over sampling and noise; refused where the delta method says nothing.
+        """Covariance of the coefficients, over sampling and noise; refused where the delta method says nothing.
 
         Units are sampled, not rows, and rows of one unit may be alike. The coefficients move by M^-1 times the sum of
         x e (e a residual), independent between units. For m rows of one unit and any direction c Cauchy-Schwarz gives
@@ -113,7 +113,7 @@ class Statistics:
         return np.asarray(spread * np.linalg.inv(self.xx) + self.noise_covariance(theta, 0.0))
 
     def residual_squares(self, theta: Array) -> float:
-        """Sum of squares around the line; at least one deviation of its own noise."""
+        """Sum of squares around the line; at least one deviation of the noise in it."""
         assert self.yy is not None
         found = self.yy - 2.0 * theta @ self.xy + theta @ self.xx @ theta
         weights = np.outer(theta**2, theta**2) * self.xx_variance
@@ -139,7 +139,7 @@ EVEN = "if the spread around the line is the same everywhere: the sums cannot te
 
 
 def said_of_intervals(target: str, low: float, high: float, rows_per_unit: int) -> str:
-    """What intervals are about, in one line.
+    """Return in one line what intervals are about.
 
     >>> said_of_intervals("targets", -5, 5, 1).split("; ")[1]
     'over noise and sampling of people with one row each, whose spread around the line is even'
@@ -176,7 +176,7 @@ class Coefficient:
 
     @property
     def population_value(self) -> float:
-        """The same number."""
+        """The value, which also estimates the population."""
         return self.value
 
     def noise_interval(self, *, confidence: float = 0.95) -> Interval:

@@ -44,7 +44,7 @@ class Answer(Protocol):
         """The estimate of the population's quantity."""
 
     def noise_interval(self, *, confidence: float = 0.95) -> Interval:
-        """How far from the table's own value: over the privacy noise alone."""
+        """Interval for the table's own value, over the privacy noise alone."""
 
     def population_interval(self, *, confidence: float = 0.95) -> Interval:
         """The population behind the sample: over sampling and privacy noise."""
@@ -129,7 +129,7 @@ class Released:
 
     @property
     def _whole(self) -> bool:
-        """Whether number and noise are whole, so that nothing is rounded in adding them."""
+        """True if number and noise are whole, so that nothing is rounded in adding them."""
         whole = self.noise.rounding == 0.0 and self.noise.step == 1.0
         return whole and abs(self.value) < 2.0**52 and self.value % 1.0 == 0.0
 

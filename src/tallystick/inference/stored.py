@@ -2,7 +2,7 @@
 
 What is asked and how noisy it is are read from the plan that the card carries, whose hash must be that of its text and
 of the card; the parts that the card shows must have the plan's noise, and the table the intervals that follow from it.
-Somebody who edits one of these is found out; who edits all of them is not, because only the ledger knows
+An edit of one of these is found. An edit of all of them is not, because only the ledger knows
 (``tallystick card verify --table``).
 """
 
@@ -161,7 +161,7 @@ def _rows(table: str, columns: list[str]) -> list[dict[str, str]]:
 
 def _number(text: str) -> float:
     if not _NUMBER.fullmatch(text):
-        raise InvalidInput("table", "a cell that is no number", "a CSV file with a number in every cell")
+        raise InvalidInput("table", "a cell that is not a number", "a CSV file with a number in every cell")
     return check.finite("table", float(text))
 
 

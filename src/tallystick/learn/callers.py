@@ -33,7 +33,7 @@ WAY_OUT = (
 )
 SEARCH = (
     "scikit-learn's searches, cross-validation, elimination, calibration and bagging fit many models on the same "
-    "people and look at scores or labels without noise, or draw a row twice: each is a release that nobody pays for. "
+    "people and look at scores or labels without noise, or draw a row twice: no account pays for such a release. "
     f"Try: {WAY_OUT}"
 )
 
@@ -49,7 +49,7 @@ def refuse_others(frame: FrameType | None, ours: type) -> None:
         if isinstance(caller, BaseEstimator) and not isinstance(caller, (ours, *ALLOWED)):
             raise Refused(
                 f"{type(caller).__name__} fits other estimators, and it may read private labels, choose rows or fit "
-                "as often as the rows say: each is a release that nobody pays for. A private fit may be called by "
+                "as often as the rows say: no account pays for such a release. A private fit may be called by "
                 f"Pipeline or TransformedTargetRegressor only. Try: {WAY_OUT}"
             )
         inside_a_search |= _is_other_part(str(frame.f_globals.get("__name__", "")))

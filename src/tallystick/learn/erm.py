@@ -266,8 +266,8 @@ class ExponentialERM(PaidGoodness, Estimator):
         super()._check(data)
         if data.width > cells.MOST_DIMENSIONS:
             allowed = (
-                f"at most {cells.MOST_DIMENSIONS} columns: beyond, only Markov chains are known, whose law nobody "
-                "certifies; LinearRegression and LogisticRegression have no such limit"
+                f"at most {cells.MOST_DIMENSIONS} columns: beyond, only Markov chains are known, whose distribution "
+                "is not certified; LinearRegression and LogisticRegression have no such limit"
             )
             raise InvalidInput("X", f"{data.width} columns", allowed)
         if self._slow:

@@ -215,7 +215,7 @@ def _paid(model: Any, release: Release, X: Any, y: Any, options: dict[str, Any])
         raise Refused(PRIVATE)
     check_account(account)
     if why is None or epsilon is None:
-        raise InvalidInput("why" if why is None else "epsilon", None, "a reason and the price of the score")
+        raise InvalidInput("why" if why is None else "epsilon", None, "a reason and the cost of the score")
     delta, pure = options.get("delta"), bool(options.get("pure", False))
     if pure and delta:
         raise InvalidInput("pure", True, "a score without a delta: pure=True says that the delta is 0")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Priced(Protocol):
-    """Anything with a privacy price."""
+    """Anything with a privacy cost."""
 
     @property
     def privacy(self) -> PrivacyLoss:
@@ -47,14 +47,14 @@ class Event:
 
     @property
     def loss(self) -> PrivacyLoss | None:
-        """The stored loss of the release; None if there is none that can be read."""
+        """The stored loss of the release; None if it is missing or cannot be read."""
         from tallystick.ledger.release_epsilon import stored_loss  # start-up: it loads the accountant
 
         return stored_loss(self.plan)
 
     @property
     def paid(self) -> bool:
-        """Whether it counts against the limit: everything but REFUNDED does."""
+        """True if it counts against the limit: everything but REFUNDED does."""
         return self.state != "REFUNDED"
 
     def to_dict(self) -> dict[str, object]:
@@ -89,7 +89,7 @@ class Account:
 
     @property
     def protects(self) -> Protects:
-        """Whom this account protects: the unit it counts, and what makes two data sets neighbours."""
+        """Whom this account protects: the unit it counts, and what makes two datasets neighbours."""
         return Protects(Adjacency(self.adjacency), self.unit)
 
     @property
@@ -103,7 +103,7 @@ class Account:
 
     @property
     def used(self) -> Amount:
-        """What is spent or reserved, blocks included."""
+        """Amount that is spent or reserved, blocks included."""
         row = self._row()
         return self._amount(row.used0, row.used1)
 
@@ -115,7 +115,7 @@ class Account:
 
     @property
     def closed(self) -> bool:
-        """Whether spending has been stopped for good."""
+        """True if spending has been stopped for good."""
         return self._row().state == "closed"
 
     @property
@@ -129,7 +129,7 @@ class Account:
         return self.ledger.children_of(self.id)
 
     def partitions(self) -> list[Partition]:
-        """How this block, and each block above it, is cut from its parent; a table must keep to all of them."""
+        """Partitions of this block and of each block above it; a table must keep to all of them."""
         if self.kind == "population":
             return []
         with self.ledger.store.read() as transaction:
@@ -149,9 +149,9 @@ class Account:
         return amount.as_epsilon_at(self.quoted_delta(float(amount.delta)))
 
     def release_epsilon(self, price: Amount, loss: PrivacyLoss | None) -> str:
-        """Return the epsilon of one release at ``quoted_delta``; empty if its price is an epsilon.
+        """Return the epsilon of one release at ``quoted_delta``; empty if its cost is an epsilon.
 
-        It is read from the loss of the release. A charge without a stored loss has that of its price.
+        It is read from the loss of the release. A charge without a stored loss has that of its cost.
         """
         from tallystick.ledger.release_epsilon import release_epsilon  # start-up: it loads the accountant
 
@@ -162,7 +162,7 @@ class Account:
         return so_far(self._row(), self.protects, delta=delta)
 
     def price(self, loss: PrivacyLoss, *, delta: float | None = None) -> Amount:
-        """What a plan would cost here; charges nothing. ``delta`` is what the plan may spend of the delta limit."""
+        """Return the cost of a plan here; charges nothing. ``delta`` is what the plan may spend of the delta limit."""
         from tallystick.ledger.denial import with_payable_delta
         from tallystick.ledger.pricing import price
 
@@ -176,7 +176,7 @@ class Account:
             ) from None
 
     def paid(self, receipt: Receipt) -> Amount:
-        """What this account paid for a receipt."""
+        """Return what this account paid for a receipt."""
         return next(Amount(self.currency, a0, a1) for who, _, _, a0, a1 in receipt.lines if who == self.id)
 
     def charge(
@@ -191,7 +191,7 @@ class Account:
         request: str = "",
         source: str = "",
     ) -> Charge:
-        """A plan priced before data is touched, as a context manager: reserve and start, then commit or burn.
+        """Charge a plan before data is touched, as a context manager: reserve and start, then commit or burn.
 
         The call alone charges nothing: enter it with ``with``, or use ``pay`` where there is no block of code.
 
@@ -256,7 +256,7 @@ class Account:
         return Run(self, loss, steps=steps, why=why, **options)
 
     def _terms_of(self, mechanism: Priced) -> tuple[PrivacyLoss, str]:
-        """What a mechanism loses and how it is described, remembered for the last one if it cannot change."""
+        """Return the loss and the description of a mechanism, remembered for the last one if it cannot change."""
         last, loss, described = self._last_terms
         if last is not mechanism or loss is None:
             loss, described = mechanism.privacy, _described(mechanism)
@@ -326,12 +326,12 @@ class Account:
         )
 
     def admit(self, price: Amount, *, source: str) -> None:
-        """Raise the refusal that a plan of that price on that source would get: closed, or below the least price."""
+        """Raise the refusal that a plan of that cost on that source would get: closed, or below the least cost."""
         with self.ledger.store.read() as transaction:
             admit(transaction, SourceId.of(source), (Line(self.id, price.a0, price.a1, self.path),))
 
     def rehearse(self, price: Amount, *, source: str = "") -> None:
-        """Raise the refusal or the denial that a charge of that price would meet, here or above; charges nothing."""
+        """Raise the refusal or the denial that a charge of that cost would meet, here or above; charges nothing."""
         self.admit(price, source=source)
         with self.ledger.store.read() as transaction:
             would_spend(transaction, Line(self.id, price.a0, price.a1, self.path))
@@ -385,7 +385,7 @@ def _described(mechanism: object) -> str:
 
 
 def _immutable(mechanism: object) -> bool:
-    """Whether it is a frozen dataclass of hashable parts, so that the same object always has the same price."""
+    """True for a frozen dataclass of hashable parts: the same object always has the same cost."""
     parameters = getattr(type(mechanism), "__dataclass_params__", None)
     try:
         return bool(parameters and parameters.frozen and hash(mechanism) is not None)

@@ -187,7 +187,7 @@ class Ledger:
         self._keep_place()
 
     def _use_older(self, why: str) -> None:
-        """Record that the owner goes on with this copy, at this place; do nothing if no entry is missing."""
+        """Record that the owner continues with this copy, at this place; do nothing if no entry is missing."""
         missing = self.missing()
         if missing is None:
             return
@@ -249,7 +249,7 @@ class Ledger:
             raise first_write.refusal_of_older(self.store.place, missing, str(self._anchor.path))
 
     def _require_anchored(self, transaction: Transaction) -> None:
-        """The same before every write: a ledger can be replaced or copied while it is open."""
+        """Check the place before every write: a ledger can be replaced or copied while it is open."""
         self._anchor.require_writable()
         anchor = self._anchor.read()  # nobody else can write now, so the anchor stays behind
         self.check_place()
@@ -347,7 +347,7 @@ class Ledger:
         return [self._account(AccountRow(*row)) for row in rows]
 
     def datasets(self) -> dict[str, Registered]:
-        """The registered data sets, by name."""
+        """The registered datasets, by name."""
         return registered(self)
 
     def fixed_for(self, source: str) -> dict[str, str | None] | None:
@@ -390,7 +390,7 @@ class Ledger:
         source: str,
         older_request: str,
     ) -> Terms:
-        """What was asked, priced; remembered for the last one, because a busy service asks the same again and again."""
+        """Return the request with its cost, remembered for the last one: a busy service repeats its requests."""
         last, terms = self._last
         plan = (loss, delta, request, source, older_request, *accounts)
         if terms is None or len(last) != len(plan) or not all(map(is_, last, plan)):
@@ -532,7 +532,7 @@ def opened(
 
 
 def opened_if_there(given: str | None) -> Ledger | None:
-    """The ledger that is meant, or ``None`` when there is none yet. A malformed place is an error.
+    """The ledger that is meant, or ``None`` when it does not exist yet. A malformed place is an error.
 
     So is an empty place at which this host knows a ledger: nothing could be recognised without it.
     """

@@ -98,7 +98,7 @@ class Budget(NamedTuple):
 
 
 def read_limit(name: str, text: str, *, adjacency: str = "add_remove") -> PrivacyLoss:
-    """A limit or a price as the command line writes it; ``name`` is the option that a refusal names.
+    """A limit or a cost as the command line writes it; ``name`` is the option that a refusal names.
 
     >>> str(read_limit("--limit", "rho=0.5,delta=1e-6"))
     'zcdp(rho=0.5, delta=1e-06)'

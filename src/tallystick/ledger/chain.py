@@ -260,7 +260,7 @@ class Anchor(NamedTuple):
 
 
 def config_directory() -> Path:
-    """Where user state lives: ``$TALLYSTICK_CONFIG_DIR``, or tallystick under ``$XDG_CONFIG_HOME`` or ``~/.config``."""
+    """Folder of user state: ``$TALLYSTICK_CONFIG_DIR``, or tallystick under ``$XDG_CONFIG_HOME`` or ``~/.config``."""
     if chosen := os.environ.get("TALLYSTICK_CONFIG_DIR"):
         return Path(chosen)
     try:
@@ -312,7 +312,7 @@ class AnchorFile:
         self._seen: Anchor | None = None  # by this process, even if the file is removed later
 
     def read(self) -> Anchor | None:
-        """The newest anchor on file or seen by this process, or None when there is none."""
+        """The newest anchor on file or seen by this process, or None without an anchor."""
         try:  # by its name: a file that was put in its place counts; and plainly, because every write reads it
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             try:

@@ -1,6 +1,6 @@
 """Denials of charges, and the remedies that fit what is left.
 
-Every remedy is tried before it is offered: its price is computed and the account is asked whether it could pay.
+Every remedy is tried before it is offered: its cost is computed and the account is asked whether it could pay.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NORMAL_95, LAPLACE_95 = 1.959964, math.log(20)
 """Two-sided 95 % error of a release with standard deviation, or scale, 1."""
 ERRORS = (3, 12, 50)
 TRIALS = 8
-"""Prices that a search for a lower one computes at most; with fewer, a remedy is missing, never wrong."""
+"""Costs that a search for a lower one computes at most; with fewer, a remedy is missing, never wrong."""
 
 
 def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
@@ -54,7 +54,7 @@ def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
 
 
 def with_offers(problem: BudgetExceeded, account: Account, offers: Iterable[Remedy]) -> BudgetExceeded:
-    """The same denial with these offers, and after them the limit at which the charge itself fits."""
+    """Return the denial with these offers, and after them the limit at which the charge itself fits."""
     offers = tuple(offers)
     honest = [each for each in offers if each.kind != "lower_max_groups"]
     leaving_out = [each for each in offers if each.kind == "lower_max_groups"]
@@ -65,7 +65,7 @@ def with_offers(problem: BudgetExceeded, account: Account, offers: Iterable[Reme
 
 
 def can_pay(account: Account, price: Amount) -> bool:
-    """True if the account, and those above it, could pay this price now; every offer of a price asks this.
+    """True if the account, and those above it, could pay this cost now; every offer of a cost asks this.
 
     It also asks for the least cost of the population's data.
     """
@@ -73,7 +73,7 @@ def can_pay(account: Account, price: Amount) -> bool:
 
 
 def why_not(account: Account, price: Amount) -> str | None:
-    """Return why an account cannot pay a price now: ``too_much``, ``too_little`` or ``refused``; None if it can."""
+    """Return why an account cannot pay a cost now: ``too_much``, ``too_little`` or ``refused``; None if it can."""
     try:
         account.rehearse(price)
     except BudgetExceeded:
@@ -88,7 +88,7 @@ def why_not(account: Account, price: Amount) -> str | None:
 def payable_delta(account: Account | None, wanted: float = USUAL_DELTA) -> float | None:
     """Return the delta to offer as an example: the wanted one, or all that is left if that is less.
 
-    None if the account, or one above it, has none left or does not spend any.
+    None if the account, or one above it, has no delta left or does not spend delta.
     """
     if account is None:
         return wanted
@@ -129,14 +129,14 @@ def offering_epsilon(account: Account, epsilon: float, price: Callable[[float], 
 def with_epsilon(
     problem: BudgetExceeded, account: Account, epsilon: float, price: Callable[[float], Amount]
 ) -> BudgetExceeded:
-    """The same denial, with a lower epsilon that fits."""
+    """Return the denial with a lower epsilon that fits."""
     lower = lower_value("epsilon", epsilon, price, problem, account)
     offers = [] if lower is None else [Remedy("lower_price", argument="epsilon", value=lower)]
     return with_offers(problem, account, offers)
 
 
 class Denial(NamedTuple):
-    """A cost and what is left, for a search of a lower price."""
+    """A cost and what is left, for a search of a lower cost."""
 
     asked: Amount
     left: Amount
@@ -164,7 +164,7 @@ def higher_value(value: float, price: Callable[[float], Amount], account: Accoun
 
 
 HIGHER = 4.0
-"""Factor between trials of a larger price."""
+"""Factor between trials of a larger cost."""
 
 
 def lower_value(
@@ -198,7 +198,7 @@ def _power(argument: str, currency: Filter) -> float:
 
 
 def needed_and_left(asked: Amount, left: Amount, limit: Amount) -> tuple[str, str]:
-    """What a charge needs, and what is left of the limit, as people read them.
+    """Return what a charge needs, and what is left of the limit, as people read them.
 
     >>> account = Filter("zcdp")
     >>> needed_and_left(Amount(account, 6 * 10**10), Amount(account, 4 * 10**10), Amount(account, 10**11))
@@ -225,7 +225,7 @@ def for_loss(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -> Bu
 
 
 def _other_delta(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -> list[Remedy]:
-    """The same loss at another delta: less if too little is left, or some if that costs at most half of the rho.
+    """Return the loss at another delta: less if too little is left, or some if that costs at most half of the rho.
 
     Sampled and composed Gaussians cost a fraction of their sum in zCDP once a delta is spent.
     """
@@ -295,7 +295,7 @@ def _guarantee_of(loss: PrivacyLoss) -> tuple[_Guarantee, Any] | None:
 
 
 def _smaller_guarantee(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -> list[Remedy]:
-    """The same guarantee with the largest number that fits, if the loss is one guarantee and nothing else."""
+    """Return the guarantee with the largest number that fits, if the loss is one guarantee and nothing else."""
     found = _guarantee_of(loss)
     if found is None or problem.left.a0 <= 0:
         return []
@@ -439,7 +439,7 @@ def _noise(mechanism: str, parameter: str, value: float, error: float, adjacency
 
 
 def counts_that_fit(left: Amount) -> list[tuple[int, int]]:
-    """How many counts of sensitivity 1 fit for each 95 % error.
+    """Return the number of counts of sensitivity 1 that fit for each 95 % error.
 
     >>> counts_that_fit(Amount(Filter("zcdp"), 5 * 10**11))
     [(2, 3), (37, 12), (650, 50)]

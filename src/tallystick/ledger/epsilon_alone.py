@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def counts_epsilon(account: Account) -> bool:
-    """Whether the account's currency is epsilon: then pure epsilon costs exactly what it says."""
+    """True if the account's currency is epsilon: then pure epsilon costs exactly what it says."""
     return account.currency.kind == "approx"
 
 
@@ -32,9 +32,9 @@ def two_costs(
     *,
     estimator: str | None = None,
 ) -> EpsilonWithoutDelta:
-    """The refusal with the cost of pure epsilon, and of epsilon at ``delta`` where that can be priced.
+    """The refusal with the cost of pure epsilon, and of epsilon at ``delta`` where that is known.
 
-    ``price_at`` is the price of an epsilon at a delta. If neither cost fits, another epsilon at the delta is offered.
+    ``price_at`` is the cost of an epsilon at a delta. If neither cost fits, another epsilon at the delta is offered.
     ``estimator`` names the class whose constructor takes the delta, if the refused call does not.
     """
     try:

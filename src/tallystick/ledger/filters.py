@@ -92,7 +92,7 @@ def second_limit(name: str, value: Number) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What one kind of filter adds up, and the theorem that makes the sum a filter."""
+    """Quantity that one kind of filter adds up, and the theorem that makes the sum a filter."""
 
     symbol: str
     title: str
@@ -120,13 +120,13 @@ RULES: Final[dict[str, Rule]] = {
 MOST_DELTA: Final = Fraction(1, 100)
 """Largest delta of a new limit."""
 USUAL_DELTA: Final = 1e-6
-"""The delta at which epsilon is shown for an account whose limit has none."""
+"""The delta at which epsilon is shown for an account whose limit has no delta."""
 MOST_FOR_CONVERSION: Final = Fraction(1, 100_000)
 """Largest part of a quoted delta that the conversion to epsilon uses. A larger part shows a smaller epsilon."""
 WHAT_RHO_IS: Final = (
     "rho (zCDP) adds up over releases and, at any delta, promises an epsilon of at most rho + 2 sqrt(rho ln(1/delta))"
 )
-"""What people are told beside a rho, once."""
+"""Sentence that stands beside a rho, once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class Filter:
 
     @property
     def rule(self) -> Rule:
-        """What is added up, and why that is valid."""
+        """Words for what is added up, and why that is valid."""
         return RULES[self.kind]
 
     @property
@@ -177,7 +177,7 @@ class Filter:
         return f"{self.rule.title} filter" + (f" at order {self.order}" if self.order else "")
 
     def guarantee(self, limit0: int, limit1: int, protects: Protects) -> PrivacyLoss:
-        """The loss an account of this limit promises never to exceed, whatever the analyst does."""
+        """The loss an account of this limit promises never to exceed, for every strategy of the analyst."""
         from tallystick.accounting import losses
 
         first, second = float(Fraction(limit0, UNITS_0)), float(Fraction(limit1, UNITS_1))
@@ -220,7 +220,7 @@ class Amount:
         return Fraction(self.a1, UNITS_1)
 
     def fits(self, left: Amount) -> bool:
-        """Whether it can be paid from what is left."""
+        """True if it can be paid from what is left."""
         return self.a0 <= left.a0 and self.a1 <= left.a1
 
     def split(self, parts: int) -> PrivacyLoss:
@@ -311,9 +311,9 @@ def quoted_delta(limit: Amount, spent: float = 0.0) -> float:
 
 
 def epsilon_alone(loss: PrivacyLoss, price: Amount, delta: float) -> str:
-    """Return a release alone as epsilon; empty if the price is an epsilon.
+    """Return a release alone as epsilon; empty if the cost is an epsilon.
 
-    The release's own loss may guarantee more than the price it is charged at. ``delta`` is that at which the account's
+    The release's own loss may guarantee more than the cost it is charged at. ``delta`` is that at which the account's
     epsilon is shown.
 
     >>> from tallystick.accounting.losses import pure_dp, zcdp

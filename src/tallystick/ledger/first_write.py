@@ -6,7 +6,7 @@ without an anchor does not, so it may read the ledger, and its first write needs
     expect_head     the hash of an entry that is known from elsewhere: another host, a receipt, a card
     first_use       the owner's reason to go on without such a hash; it becomes an entry of the chain
 
-A host with an anchor refuses a copy that lacks what it has seen. If no newer copy exists, the owner goes on with
+A host with an anchor refuses a copy that lacks what it has seen. If no newer copy exists, the owner continues with
 ``older``, a reason. Its entry names both heads: the entries in between are lost, and so are their charges.
 """
 

@@ -63,14 +63,14 @@ class ChargeRow(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where an entry is in the chain."""
+    """Position of an entry in the chain."""
 
     seq: int
     hash: str
 
 
 class Line(NamedTuple):
-    """What one account pays of a charge, and the accounts above it."""
+    """Part of a charge that one account pays, and the accounts above it."""
 
     account_id: int
     a0: int
@@ -79,13 +79,13 @@ class Line(NamedTuple):
 
     @property
     def population(self) -> int:
-        """The root account: whose data it is."""
+        """The root account: the population."""
         return self.path[-1][0]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a caller asks to be charged; nothing in it comes from data."""
+    """Request of a caller for a charge; nothing in it comes from data."""
 
     principal: str
     key: str
@@ -101,7 +101,7 @@ class Request:
 
 
 class Terms(NamedTuple):
-    """What a charge is about: who pays how much for which plan, and the digest that tells it from other requests."""
+    """Subject of a charge: who pays how much for which plan, and the digest that tells it from other requests."""
 
     lines: tuple[tuple[Account, int, int], ...]
     asked: tuple[Line, ...]
@@ -132,7 +132,7 @@ class Terms(NamedTuple):
 
 
 def request_digest(lines: Sequence[Sequence[int]], plan: str, request: str) -> str:
-    """What tells a request from others under the same key: who pays how much for which plan, and the public text."""
+    """Digest of a request, within its key: who pays how much for which plan, and the public text."""
     return digest(canonical({"lines": lines, "plan": plan, "request": request}))
 
 
@@ -280,7 +280,7 @@ def _rise(
     before: Sequence[int],
     more: tuple[int, int],
 ) -> tuple[int, int]:
-    """How much the maximum over the blocks of a partition grows when one block goes from ``before`` up by ``more``."""
+    """Growth of the maximum over the blocks of a partition when one block goes from ``before`` up by ``more``."""
     others = transaction.row("largest_sibling", parent_id, partition, account_id) or (0, 0)
     first, second = (max(before[i] + more[i], int(others[i])) - max(before[i], int(others[i])) for i in (0, 1))
     return first, second
@@ -326,7 +326,7 @@ def start(transaction: Transaction, charge: ChargeRow, at: int) -> Position:
 
 
 def commit(transaction: Transaction, charge: ChargeRow, answer: str, at: int) -> Position:
-    """EXECUTING -> COMMITTED, with the answer in the same transaction; only then may it be handed out."""
+    """EXECUTING -> COMMITTED, with the answer in the same transaction; only then may it be returned."""
     position = _move(transaction, charge, "EXECUTING", "COMMITTED", "commit", at, answer_hash=digest(answer))
     transaction.run("answer_insert", charge.id, answer)
     return position
@@ -405,7 +405,7 @@ LEAST_EPSILON: Final = UNITS_0 // 100  # epsilon 0.01
 
 
 def default_least(currency: Filter) -> int:
-    """The least price of a plan on registered data where its owner names none, in units of the account's currency.
+    """The least cost of a plan on registered data whose owner does not name one, in units of the account's currency.
 
     Rho 0.0001 and what one Gaussian release of that rho costs in the other currencies; epsilon 0.01 where epsilon adds.
 

@@ -21,7 +21,7 @@ from tallystick.ledger.journal import AccountRow
 
 @dataclass(frozen=True, slots=True)
 class SpendingStatement:
-    """What may be said about the spending until now."""
+    """Facts that may be published about the spending until now."""
 
     milestone: Amount
     epsilon: float

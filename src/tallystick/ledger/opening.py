@@ -85,7 +85,7 @@ def warn_of_delta(budget: Budget, *, stacklevel: int) -> None:
 
 
 def _delta_in_words(delta: Fraction) -> str:
-    """What a delta allows, in words."""
+    """Return in words what a delta allows."""
     people = math.floor(1 / delta)
     return f"one person in {people:,} may be published as is. Use a delta far below 1 / number of people, such as 1e-6"
 
@@ -168,7 +168,7 @@ def _insert(transaction: Transaction, wanted: AccountRow, partition: Partition |
 
 
 def partition_of(transaction: Transaction, account_id: int) -> Partition:
-    """How a block was cut from its parent: the entry that opened it says so."""
+    """Return how a block was cut from its parent: the entry that opened it says so."""
     return Partition(*journal.entry_body(transaction, account_id)["partition"])
 
 
@@ -227,7 +227,7 @@ def check_raise(row: AccountRow, account: Account, budget: PrivacyLoss | Budget)
         raise Refused(f"account {account.name!r} has a {account.currency.title}; the currency never changes")
     if limit.protects.adjacency != account.adjacency:
         raise Refused(
-            f"account {account.name!r} compares data sets by {account.adjacency}, and this budget by "
+            f"account {account.name!r} compares datasets by {account.adjacency}, and this budget by "
             f"{limit.protects.adjacency}; that never changes",
             remedies=_same_limit(limit, row),
         )
@@ -250,7 +250,7 @@ def check_raise(row: AccountRow, account: Account, budget: PrivacyLoss | Budget)
 
 
 def _same_limit(limit: Budget, row: AccountRow) -> tuple[Remedy, ...]:
-    """The same limit with the neighbours and the unit of the account, if it is above the present one."""
+    """Return the limit with the neighbours and the unit of the account, if it is above the present one."""
     if limit.limit0 < row.limit0 or limit.limit1 < row.limit1 or limit[1:3] == (row.limit0, row.limit1):
         return ()
     return higher_limit(row, limit.limit0 - row.used0, limit.limit1 - row.used1)
@@ -300,7 +300,7 @@ def limits_of(transaction: Transaction, account_id: int) -> list[tuple[int, tupl
 
 
 def raise_terms(ledger_id: str, row: AccountRow, limit0: int, limit1: int, why: str) -> dict[str, object]:
-    """What the signature of a raise is about: this ledger, this account, from this limit to that one, and why."""
+    """Content that the signature of a raise covers: ledger, account, the limit before and after, and why."""
     return {
         "ledger": ledger_id,
         "account": row.id,

@@ -17,10 +17,10 @@ MOST_VALUES: Final = 10_000
 class Partition:
     """A way to split the units of a population into blocks.
 
-    The population pays its own charges plus the **largest** block only when (i) neighbours differ by adding or removing
-    one unit, (ii) a unit lies in one block, and (iii) the block is a function of the unit's id or of an enforced public
-    attribute, never of other records. A median split of the table, for example, fails (iii): erratum 49,
-    docs/theory/parallel-composition.md. Under replacement one unit can leave one block and enter another.
+    The population pays its own charges plus the **largest** block only under three conditions: (i) neighbours differ by
+    adding or removing one unit, (ii) a unit lies in one block, and (iii) the block is a function of the unit's id or
+    of an enforced public attribute, never of other records. A median split of the table, for example, fails (iii):
+    erratum 49, docs/theory/parallel-composition.md. Under replacement one unit can leave one block and enter another.
 
     ``column`` and ``values`` are the predicate of one block: a table paid by it sees only rows with one of the values,
     and no two blocks share a value. Without a predicate nothing makes a table keep to its block, so none is paid by it.
@@ -53,7 +53,7 @@ class Partition:
     def require_apart(self, others: Iterable[Partition]) -> None:
         """Refuse a block that shares a value with another block of the partition, or is cut along another column.
 
-        Texts and whole numbers do not go together: "1" and 1 are one value to whoever declares the column's type.
+        Texts and whole numbers do not go together: "1" and 1 are one value to an owner who declares the column's type.
         """
         for other in others:
             alike = {type(value) for value in (*self.values, *other.values)}

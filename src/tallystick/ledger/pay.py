@@ -3,7 +3,7 @@
     check                 what needs no data: types, schema, the key's stored answer    costs nothing
     charge                durable in state EXECUTING before anything may be opened
     draw                  the noisy answer
-    commit                the answer is stored, then handed out
+    commit                the answer is stored, then returned
 
 A failure before the charge costs nothing; a failure after it keeps the charge and closes the source (journal.py). A
 worker that is killed cannot say so: its lease is short and renewed while it draws, and runs out when it is gone. A
@@ -66,11 +66,11 @@ CHARGING: Final = (
 
 
 class Payable(Protocol):
-    """What can be paid for. Nothing but ``draw`` may look at data, and it is called once, after the charge."""
+    """Anything that can be paid for. Nothing but ``draw`` may look at data, and it is called once, after the charge."""
 
     @property
     def privacy(self) -> PrivacyLoss:
-        """What one release loses."""
+        """Privacy loss of one release."""
 
     @property
     def request(self) -> str:
@@ -116,9 +116,9 @@ def pay(
     also: Sequence[Account] = (),
     lease: float = LEASE,
 ) -> Paid:
-    """Charge, draw, store and hand out; the same key again hands out the same answer and charges nothing.
+    """Charge, draw, store and return; the same key again returns the same answer and charges nothing.
 
-    When the data belong to a source, what went wrong after the charge is not told: one constant text, whatever it was.
+    When the data belong to a source, what went wrong after the charge is not shown: the text is constant.
     A caller who holds the value could see it anyway and gets the error itself.
     """
     charge = account.ledger.charge(
@@ -157,11 +157,11 @@ def pay(
 
 
 class Asking(Protocol):
-    """What is asked, before any data is opened."""
+    """The request, before any data is opened."""
 
     @property
     def privacy(self) -> PrivacyLoss:
-        """What one release loses."""
+        """Privacy loss of one release."""
 
     @property
     def request(self) -> str:
@@ -199,7 +199,7 @@ def check_key(asking: Asking, account: Account, *, key: str | None, delta: float
 
 
 def paid_before(asking: Asking, account: Account, *, delta: float | None) -> ChargedAgain | None:
-    """The warning that a fresh charge for a request would meet; None if nobody has paid for it."""
+    """The warning that a fresh charge for a request would meet; None if no charge has paid for it."""
     charge = account.ledger.charge(
         asking.privacy,
         accounts=(account,),
@@ -213,7 +213,7 @@ def paid_before(asking: Asking, account: Account, *, delta: float | None) -> Cha
 
 
 def stored_answer(asking: Asking, account: Account, *, why: str, key: str | None, delta: float | None) -> Paid | None:
-    """The stored answer, with a warning if it was charged with another reason; None if there is none."""
+    """The stored answer, with a warning if it was charged with another reason; None without an answer."""
     check_reason(why)
     paid = find_answer(asking, account, key=key, delta=delta)
     if paid is not None:
@@ -241,7 +241,7 @@ def rehearse(
 
 
 def say_first_reason(ledger: Ledger, receipt: Receipt, why: str) -> None:
-    """A release has one reason, that of its charge; whoever asks again with another one is told."""
+    """Warn a caller who asks again with another reason: a release has one reason, that of its charge."""
     first = ledger.charge_row(receipt.charge)[1]["why"]
     if first != why:
         text = f"charge {receipt.charge} was made with the reason {first!r}; the record keeps that one, not {why!r}"
@@ -350,8 +350,8 @@ class Charge:
     """An amount taken from one or more accounts before data is touched.
 
     ``with account.charge(...) as charge`` reserves and starts on entry; a normal exit commits ``charge.answer``;
-    an exception burns the charge, because failure may depend on the data. ``account.reserve(...)`` returns the same
-    object in state RESERVED, for a caller that starts later or gives it back.
+    after an exception the charge stays spent, because failure may depend on the data. ``account.reserve(...)`` returns
+    the same object in state RESERVED, for a caller that starts later or gives it back.
 
     A charge takes nothing until it is entered, reserved or begun. One that is dropped before that warns with
     ``ts.errors.NotCharged``, which names the line that made it.
@@ -399,7 +399,7 @@ class Charge:
 
     @property
     def fence(self) -> int:
-        """The fencing token: whoever holds a lower one can no longer start, commit or refund."""
+        """The fencing token: a holder of a lower one can no longer start, commit or refund."""
         return self._held.fence
 
     @property
@@ -409,7 +409,7 @@ class Charge:
 
     @property
     def amounts(self) -> dict[str, Amount]:
-        """What each account pays."""
+        """Amount that each account pays."""
         return {account.name: Amount(account.currency, a0, a1) for account, a0, a1 in self._terms.lines}
 
     @property
@@ -515,7 +515,7 @@ class Charge:
         return self._ledger.stored_answer(charge) if charge.state == "COMMITTED" else None
 
     def say_paid_before(self, in_other_words: Sequence[str] = ()) -> None:
-        """Warn where this question has its answer under another key; whether its data changed nobody knows here."""
+        """Warn where this question has its answer under another key; the data may have changed since."""
         told = self.paid_before(in_other_words)
         if told is not None:
             warnings.warn(told, stacklevel=5)
@@ -541,7 +541,7 @@ class Charge:
         return self
 
     def commit(self, answer: Any = None) -> Receipt:
-        """EXECUTING -> COMMITTED: store the answer durably, then hand out the receipt."""
+        """EXECUTING -> COMMITTED: store the answer durably, then return the receipt."""
         text = encode_answer(answer)
         return self._committed(text, *self._store(text))
 
@@ -586,7 +586,7 @@ class Charge:
             return journal.commit(transaction, self._held, text, at), at
 
     def _recorded(self, text: str) -> tuple[Position, int]:
-        """Where an earlier attempt, whose reply was lost, did commit this very answer; refused when it did not."""
+        """Position at which an earlier attempt, whose reply was lost, committed this answer; refused if it did not."""
         with self._ledger.store.read() as transaction:
             charge = ChargeRow(*(transaction.row("charge_by_id", self.id) or self._held))
             answer = transaction.row("answer_of", self.id)
@@ -710,7 +710,7 @@ class Receipt:
     at: int
 
     def _plausible(self) -> bool:
-        """Whether every field has its type and range; whether it is true only a ledger can say."""
+        """True if every field has its type and range; only a ledger can say if it is true."""
         numbers = [self.charge, self.seq, self.at, *(n for i, _, _, a0, a1 in self.lines for n in (i, a0, a1))]
         texts = [self.ledger, self.plan_hash, self.request, self.answer_hash, self.head]
         texts += [text for _, name, currency, _, _ in self.lines for text in (name, currency)]
@@ -722,7 +722,7 @@ class Receipt:
 
     @property
     def how_to_verify(self) -> str:
-        """What to type to check this receipt."""
+        """Command that checks this receipt."""
         return "tallystick ledger verify --ledger <ledger> --receipt <this file>"
 
     def to_json(self) -> str:

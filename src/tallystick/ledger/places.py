@@ -32,7 +32,7 @@ def names_of_file(path: Path) -> tuple[str, ...]:
 
 
 def name_of_url(place: Place) -> str:
-    """Return the name under which a URL is remembered, whatever schema it leads to."""
+    """Return the name under which a URL is remembered, for every schema that it leads to."""
     return f"postgresql {place}"
 
 
@@ -46,7 +46,7 @@ def require_unknown(place: Place, config: Path | None) -> None:
 
 def exchanged(place: Place, known: Iterable[str], present: str | None) -> LedgerIntegrity:
     """Return the error for a place at which this host knows another ledger than the one that is there."""
-    found = "there is none" if present is None else f"it holds ledger {_shortened(present)}"
+    found = "no ledger is there" if present is None else f"it holds ledger {_shortened(present)}"
     accept = [Remedy("accept_head"), Remedy("accept_first_use")]
     remedies = [Remedy("start_again", place=str(place))] if present is None else accept
     names = ", ".join(sorted({_shortened(each) for each in known}))

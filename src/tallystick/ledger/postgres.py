@@ -190,7 +190,7 @@ class PostgresStore:
     def names(self, ledger_id: str = "") -> tuple[str, ...]:
         """The names under which a host remembers which ledger is here.
 
-        With an identifier, also the name of that ledger in its database, whatever URL and schema lead to it.
+        With an identifier, also the name of that ledger in its database, for every URL and schema that lead to it.
         """
         from psycopg.errors import InsufficientPrivilege
 
@@ -268,8 +268,8 @@ class PostgresStore:
     def write(self, operation: str) -> Iterator[PostgresTransaction]:
         """A transaction that is durable when the block ends and absent when the block raises.
 
-        When the connection breaks during COMMIT nobody knows whether it happened; the caller gets ``Unavailable``,
-        hands nothing out, and a retry with the same key finds out.
+        When the connection breaks during COMMIT it is not known whether it happened. The caller gets ``Unavailable``
+        and returns nothing, and a retry with the same key finds out.
         """
         probe = self._probe
         named: Probe | None = None if probe is None else (lambda point: probe(f"{operation}: {point}"))
@@ -298,14 +298,14 @@ class PostgresStore:
                 yield PostgresTransaction(connection, None)
 
     def log_failure(self, line: str) -> None:
-        """Tell the operator of a failure, best effort: a table of its own, beside the record."""
+        """Tell the operator of a failure, best effort: a separate table, beside the record."""
         with contextlib.suppress(TallystickError), self._mutex, self._translated():
             connection = self._connected()
             with self._transaction(connection, WRITE):
                 connection.execute("INSERT INTO failure (line) VALUES (%s)", (line,))
 
     def on_commit(self, listener: Listener) -> None:
-        """Register a function that is told the newest entry and its hash once they are durable (anchors)."""
+        """Register a function that receives the newest entry and its hash once they are durable (anchors)."""
         self._listener = listener
 
     def on_write(self, check: Check) -> None:

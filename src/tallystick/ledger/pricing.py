@@ -1,6 +1,6 @@
-"""What a plan costs in an account's currency: a valid certified conversion, as cheap as we can prove.
+"""The cost of a plan in an account's currency: a valid certified conversion, as cheap as we can prove.
 
-Inside a plan the tight accountant works; the price is what the filter adds up across plans. A price is an upper bound:
+Inside a plan the tight accountant works; the cost is what the filter adds up across plans. A cost is an upper bound:
 every float below is one already, and turning it into integer units rounds up once more.
 """
 
@@ -34,7 +34,7 @@ def price(loss: PrivacyLoss, currency: Filter, protects: Protects, *, delta: Num
 
     ``zcdp``: the smallest rho found with the plan's Renyi curve under rho * order, outside an event of probability
     delta. ``approx``: its certified epsilon at delta. ``gdp``: mu squared, only where a Gaussian trade-off curve
-    dominates. ``rdp@order``: its Renyi divergence there. Refused where no finite price can be proved.
+    dominates. ``rdp@order``: its Renyi divergence there. Refused where no finite cost can be proved.
     """
     if not hasattr(loss, "terms"):
         raise InvalidInput("loss", type(loss).__name__, "a PrivacyLoss, such as gaussian(sigma=4)")
@@ -75,12 +75,12 @@ def _in_zcdp(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> 
     if declared and math.isfinite(whole := _curve_in_zcdp(loss, float(declared))):
         offers.append(Fraction(whole))
     if not offers:
-        raise _needs_delta("zCDP price", total)
+        raise _needs_delta("zCDP cost", total)
     return min(offers), total
 
 
 def _needs_delta(price: str, delta: Fraction) -> Refused:
-    """Return the refusal of a plan whose price is finite only if it may use a part of the account's delta."""
+    """Return the refusal of a plan whose cost is finite only if it may use a part of the account's delta."""
     return Refused(
         f"this plan has no finite {price} at delta {nearest(delta)}; it needs a part of the account's delta",
         code="needs_delta",
@@ -290,7 +290,7 @@ def _chord(left: float, right: float, low: float, high: float) -> float:
 
 
 def underpriced(ledger: Ledger) -> list[str]:
-    """One line for every charge that paid less than its plan costs, or whose plan cannot be priced."""
+    """One line for every charge that paid less than its plan costs, or whose plan has no cost that can be computed."""
     charges = []
     for account in ledger.accounts():
         known: dict[tuple[str, Amount], str] = {}
@@ -309,6 +309,6 @@ def _shortfall(account: Account, plan: str, paid: Amount) -> str:
         loss = PrivacyLoss.from_json(plan)
         today = price(loss, account.currency, account.protects, delta=delta)
     except TallystickError as error:
-        return f"its plan cannot be priced today ({type(error).__name__})"
+        return f"the cost of its plan cannot be computed today ({type(error).__name__})"
     enough = today.a0 <= paid.a0 and today.a1 <= paid.a1
     return "" if enough else f"paid {paid}, and its plan costs {today} today"

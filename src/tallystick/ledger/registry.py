@@ -1,6 +1,6 @@
-"""Registered data sets: which account pays for a source, what is public about it, and opening it after a failure.
+"""Registered datasets: which account pays for a source, what is public about it, and opening it after a failure.
 
-Everything a card's promise rests on is in the chain: the unit, the adjacency, the caps and the least price of a plan.
+Everything a card's promise rests on is in the chain: the unit, the adjacency, the caps and the least cost of a plan.
 A registration may be updated; whom it protects may not change, and a source belongs to one population for good.
 """
 
@@ -43,7 +43,7 @@ class DatasetRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A registered data set: the account that pays, the least a plan costs, and a public note about it."""
+    """A registered dataset: the account to be charged, the least a plan costs, and a public note about it."""
 
     name: str
     account: str
@@ -63,7 +63,7 @@ class Registered:
         return self.notes[-1]
 
     def described(self) -> list[tuple[dict[str, str], dict[str, str] | None]]:
-        """Of every note about a table, the newest last: the types of its columns, and the decisions of its owner.
+        """Return column types and decisions of the owner from every note about a table, the newest last.
 
         A program may register data with a note in its own words; that one describes nothing.
         """
@@ -124,7 +124,7 @@ def register(
             if same and before.get("marks", []) == listed:
                 return
             if not update and not same:
-                raise InvalidInput("dataset", name, "a new name, or an update of caps, bounds, price or place")
+                raise InvalidInput("dataset", name, "a new name, or an update of caps, bounds, least cost or place")
         owner = None if source_digest is None else transaction.row("source_owner", source_digest)
         if owner is not None and owner[0] != population:
             raise Refused("this source belongs to another population; whom it is about does not depend on who asks")
@@ -170,7 +170,7 @@ def _least(account: Account, least: PrivacyLoss | None) -> int:
         return min(default_least(account.currency), limit.a0)
     budget = Budget.of(least)
     if budget.filter != account.currency or budget.limit0 > limit.a0:
-        raise InvalidInput("least_price", str(least), f"a price in the account's currency, at most {limit}")
+        raise InvalidInput("least_price", str(least), f"a cost in the account's currency, at most {limit}")
     return budget.limit0
 
 

@@ -1,6 +1,6 @@
 """Epsilon of one release: one function for every screen.
 
-A price is rounded up, and in another currency than the release it can promise much less than the release does: pure
+A cost is rounded up, and in another currency than the release it can promise much less than the release does: pure
 epsilon 0.2 costs rho 0.02, and rho 0.02 alone promises epsilon 0.9 at delta 1e-6. So epsilon is read from the loss of
 the release. The ledger stores the loss with its charge.
 """
@@ -38,9 +38,9 @@ def stored_loss(plan: str) -> PrivacyLoss | None:
 
 @lru_cache(maxsize=_CACHED)
 def release_epsilon(loss: PrivacyLoss | None, price: Amount, delta: float) -> str:
-    """Return the epsilon of one release in words; empty if its price is an epsilon.
+    """Return the epsilon of one release in words; empty if its cost is an epsilon.
 
-    ``delta`` is that at which the account's epsilon is shown. Without a loss the price is converted, and the text says
+    ``delta`` is that at which the account's epsilon is shown. Without a loss the cost is converted, and the text says
     so.
 
     >>> from tallystick.accounting.losses import pure_dp, zcdp

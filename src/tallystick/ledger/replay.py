@@ -72,7 +72,7 @@ OPTIONAL: Final[dict[str, dict[str, str]]] = {"register": {"marks": LISTED}}
 
 
 def problem(entry: Any) -> str:
-    """What is wrong with the form of an entry; empty when nothing is.
+    """Return what is wrong with the form of an entry; empty when nothing is.
 
     >>> problem({"kind": "close", "at": 5, "account": 2, "why": "done"})
     ''
@@ -185,14 +185,14 @@ class Book:
         return account_id if above is None else self.population(above)
 
     def closed(self, source: str | None, populations: set[int]) -> bool:
-        """Whether a failure on the source or on one of the populations is not cleared."""
+        """True if a failure on the source or on one of the populations is not cleared."""
         return source is not None and any(
             cleared is None and (failure == source or population in populations)
             for (_, population), (failure, cleared) in self.quarantines.items()
         )
 
     def least(self, source: str, population: int) -> int:
-        """The least price of a plan: that of the source where it is registered, or the largest of the population."""
+        """The least cost of a plan: that of the source where it is registered, or the largest of the population."""
         newest = {row.name: row for row in self.datasets}.values()
         names = {row.name for row in self.datasets if row.source == source}
         prices = [row.least0 for row in newest if row.name in names or (not names and row.population_id == population)]
@@ -269,7 +269,7 @@ def _register(book: Book, seq: int, entry: dict[str, Any]) -> None:
         entry["dataset"], seq, entry["account"], population, entry["source"], entry["least"], entry["note"]
     )
     before = [known for known in book.datasets if known.name == row.name]
-    book.require(row.least0 > 0, seq, "a least price is nothing")
+    book.require(row.least0 > 0, seq, "a least cost is 0")
     book.require(
         not before or (before[-1].account_id, book.fixed[row.name]) == (row.account_id, entry["fixed"]),
         seq, "a dataset changes whom it protects",
@@ -308,7 +308,7 @@ def _older(book: Book, seq: int, entry: dict[str, Any]) -> None:
     book.require(newest == seq - 1, seq, "an older copy with another head than the one before")
     many = f"at least {seen - newest} entries" if seen > newest else "entries"
     book.losses.append(
-        f"entry {seq} goes on with an older copy: {many} up to entry {seen} (hash {head[:16]}...) are lost. Their "
+        f"entry {seq} continues with an older copy: {many} up to entry {seen} (hash {head[:16]}...) are lost. Their "
         "charges are in no total unless they were charged again"
     )
 
@@ -342,7 +342,7 @@ def _admitted(book: Book, seq: int, source: str | None, lines: list[tuple[int, i
     for account_id, a0, _ in lines:
         population = book.population(account_id)
         if not owners or population in owners:
-            book.require(a0 >= book.least(source, population), seq, "a charge below the least price")
+            book.require(a0 >= book.least(source, population), seq, "a charge below the least cost")
 
 
 def _all_open(book: Book, account_id: int) -> bool:

@@ -72,7 +72,7 @@ class Signer:
 
 
 def verified(value: object, public: str, signature: str) -> bool:
-    """Whether the signature is that key's signature of that value."""
+    """True if the signature is that key's signature of that value."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

@@ -272,7 +272,7 @@ class SqliteStore:
                 os.close(log)
 
     def on_commit(self, listener: Listener) -> None:
-        """Register a function that is told the newest entry and its hash once they are durable (anchors)."""
+        """Register a function that receives the newest entry and its hash once they are durable (anchors)."""
         self._listener = listener
 
     def on_write(self, check: Check) -> None:
@@ -387,7 +387,7 @@ def _applied(connection: sqlite3.Connection) -> list[Row]:
 
 
 def _objects(connection: sqlite3.Connection) -> dict[str, str]:
-    """All but the statistics that SQLite keeps itself; nobody else can make a table of these names."""
+    """All but the statistics that SQLite keeps itself; no other program can make a table of these names."""
     query = (
         "SELECT name, type, tbl_name, coalesce(sql, '') FROM sqlite_master "
         "WHERE type <> 'table' OR name NOT IN ('sqlite_stat1', 'sqlite_stat4')"
@@ -476,7 +476,10 @@ def _refused_change(place: Place, error: Any) -> TallystickError:
 _EXPLAINED: Final[tuple[tuple[type[Exception], Callable[[Place, Any], TallystickError]], ...]] = (
     (sqlite3.IntegrityError, _refused_change),
     (sqlite3.OperationalError, _cannot_be_used),
-    (UnicodeError, lambda place, e: LedgerIntegrity(f"the ledger {place} is damaged: it holds text that is none")),
+    (
+        UnicodeError,
+        lambda place, e: LedgerIntegrity(f"the ledger {place} is damaged: it holds bytes that are not text"),
+    ),
     (sqlite3.DatabaseError, lambda place, e: LedgerIntegrity(f"the ledger {place} is damaged or is not a ledger: {e}")),
     (OSError, _cannot_be_used),
 )
@@ -520,8 +523,8 @@ class Durability:
     def settle(self, seq: int, newest: Callable[[], tuple[int, str]], announce: Callable[[int, str], None]) -> None:
         """Return when entry ``seq`` and all before it are on the disk; raise when the disk did not confirm it.
 
-        ``newest`` tells a committed entry and its hash; it is asked before the sync begins. Whoever syncs announces
-        that entry before those it covers go on, so that they find their anchor already written.
+        ``newest`` tells a committed entry and its hash; it is asked before the sync begins. The thread that syncs
+        announces that entry before those it covers continue, so that they find their anchor already written.
         """
         if self.settled() >= seq:
             return

@@ -1,4 +1,4 @@
-"""What a store must do, and every SQL statement the ledger uses, written once for both back ends.
+"""Interface of a store, and every SQL statement the ledger uses, written once for both back ends.
 
 There is no ORM: these are the reviewed statements. ``?`` marks a parameter (PostgreSQL rewrites it to ``%s``).
 One conditional UPDATE, ``spend``, decides whether a charge fits; nothing else can grow ``used``.
@@ -160,7 +160,7 @@ class Store(Protocol):
     def names(self, ledger_id: str = "") -> tuple[str, ...]:
         """The names under which a host remembers which ledger is here.
 
-        With an identifier, also the name of that ledger in its database, whatever URL and schema lead to it.
+        With an identifier, also the name of that ledger in its database, for every URL and schema that lead to it.
         """
 
     def layout_problems(self) -> list[str]:
@@ -173,7 +173,7 @@ class Store(Protocol):
         """Tell the operator of a failure, best effort, where analysts do not look."""
 
     def on_commit(self, listener: Listener) -> None:
-        """Register a function that is told the newest entry and its hash once they are durable (anchors)."""
+        """Register a function that receives the newest entry and its hash once they are durable (anchors)."""
 
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""

@@ -43,7 +43,7 @@ SUFFIX_LENGTH: Final = 20
 
 
 class Cost(NamedTuple):
-    """Privacy loss of one entry, the delta at which it is priced, and the public text of its request."""
+    """Privacy loss of one entry, the delta at which its cost is computed, and the public text of its request."""
 
     loss: PrivacyLoss
     delta: float | None
@@ -182,7 +182,7 @@ class AnswerStream:
         """
         self._require_open()
         if self.in_order:
-            raise Refused("this stream hands out its items in order and stores no answers; use take()")
+            raise Refused("this stream returns its items in order and stores no answers; use take()")
         item = self._item(number, draw, source)
         with self._lock:
             stored = self._find(item, number)  # also refuses a key of another request
@@ -248,7 +248,7 @@ class AnswerStream:
             if item.is_begun:  # the error is the draw's own
                 raise
         raise AnswerLost(
-            f"item {number} of stream {self.key!r} was taken and its answer was never stored, so it has none; "
+            f"item {number} of stream {self.key!r} was taken but no answer was stored for it; "
             "the other items of the stream are not affected"
         )
 

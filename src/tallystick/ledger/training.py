@@ -3,11 +3,11 @@
     with account.training(step_loss, steps=1000, why="...") as run:
         while True:
             run.step()             # leaves the with statement after the last step
-            ...                    # one step of the priced mechanism
+            ...                    # one step of the paid mechanism
 
 ``run.costs()`` says what the plan costs as a whole and in blocks. A run that ends early warns (``EndedEarly``).
 
-``stream.py`` hands out the steps: no step is drawn twice, also not from a copied checkpoint. A block that was begun is
+``stream.py`` returns the steps: no step is drawn twice, also not from a copied checkpoint. A block that was begun is
 gone, even if its steps were not drawn. This module has what is about training: plans, turns, costs and early ends.
 """
 
@@ -58,7 +58,7 @@ class RunCosts:
     """Cost of a run, paid whole and paid in blocks, in the currency of its account.
 
     ``payable`` counts the steps that the account can pay in blocks, including steps that it has paid already.
-    ``whole`` or ``blocks`` is None if the account has no finite price for it.
+    ``whole`` or ``blocks`` is None if the account has no finite cost for it.
     """
 
     steps: int
@@ -82,14 +82,14 @@ def _priced(amount: Amount | None) -> str:
 
 
 class Run:
-    """Steps of one priced mechanism, each drawn at most once in the life of the ledger.
+    """Steps of one paid mechanism, each drawn at most once in the life of the ledger.
 
     Get one from ``account.training(...)``. The whole plan is charged before the first step. With ``whole=False`` each
     block of ``block`` steps (default: a tenth) is charged before its first step, and a run that stops early does not
     pay for later blocks. An (epsilon, delta) account pays much more for blocks: ``costs()`` compares both.
 
     ``key`` names the run: a run that is started again under its key gets only the blocks that were not taken before.
-    It goes on as it began: without ``whole``, a run that began in blocks pays for its next blocks.
+    It continues as it began: without ``whole``, a run that began in blocks pays for its next blocks.
     If every person takes part at most once in ``turn`` steps, ``loss`` is the loss of one turn.
 
     ``taken`` counts the steps taken here. ``stopped`` is True if the budget ended the run early. ``receipts`` prove
@@ -192,14 +192,14 @@ class Run:
         return RunCosts(self.steps, self.block, whole, blocks, payable, fits)
 
     def _price(self, loss: PrivacyLoss, delta: float | None) -> Amount | None:
-        """Price in the account's currency, or None if it is not finite."""
+        """Cost in the account's currency, or None if it is not finite."""
         try:
             return self.account.price(loss, delta=delta)
         except Refused:
             return None
 
     def _price_of_steps(self, steps: int) -> Amount | None:
-        """Price of one block of this many steps, or None if it is not finite."""
+        """Cost of one block of this many steps, or None if it is not finite."""
         return self._price(self._loss_of(steps), self._share(steps))
 
     def _fits(self, amount: Amount) -> bool:
@@ -211,7 +211,7 @@ class Run:
         return True
 
     def _price_of_blocks(self, count: int) -> Amount | None:
-        """Price of the last ``count`` blocks, of which the very last may be shorter."""
+        """Cost of the last ``count`` blocks, of which the very last may be shorter."""
         full_blocks = (self.steps - 1) // self.block
         each = self._price_of_steps(min(self.block, self.steps))
         last = self._price_of_steps(self.steps - full_blocks * self.block)

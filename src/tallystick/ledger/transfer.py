@@ -111,7 +111,7 @@ def _replay(
     book, position, checkpoint = Book(), Anchor(0, GENESIS), None
     for line in lines:
         if checkpoint is not None:
-            raise LedgerIntegrity("the export goes on after its checkpoint")
+            raise LedgerIntegrity("the export continues after its checkpoint")
         if "checkpoint" in line:
             checkpoint = line
             continue

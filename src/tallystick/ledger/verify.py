@@ -22,7 +22,7 @@ PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What ``verify`` found; an empty list of problems means that the record is whole."""
+    """Result of ``verify``; an empty list of problems means that the record is whole."""
 
     ledger: str
     entries: int
@@ -35,11 +35,11 @@ class Report:
     remedies: tuple[Remedy, ...] = ()
     """Ways out of the problems that have one."""
     losses: tuple[str, ...] = ()
-    """Sentences about entries that are lost, because the owner goes on with an older copy."""
+    """Sentences about entries that are lost, because the owner continues with an older copy."""
 
     @property
     def intact(self) -> bool:
-        """Whether nothing was found."""
+        """True if nothing was found."""
         return not self.problems
 
     def require(self) -> Report:

@@ -1,1 +1,1 @@
-"""Joins the rooms: registered data sets, and jobs that are priced, paid for and written. Prints nothing."""
+"""Joins the rooms: registered datasets, and jobs that are paid for and written. Prints nothing."""

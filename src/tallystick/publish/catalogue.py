@@ -28,7 +28,7 @@ def catalogue(book: Ledger, public: Mapping[str, PublicTable]) -> Catalogue:
         private[name] = known_of(dataset, dataset.opened(account))
     for name in public:
         if name.casefold() in {each.casefold() for each in private}:
-            raise InvalidInput("public", name, "another name: a private data set is registered under this one")
+            raise InvalidInput("public", name, "another name: a private dataset is registered under this one")
     return Catalogue(private, public)
 
 
@@ -43,7 +43,7 @@ def public_tables(given: Mapping[str, Any], book: Ledger) -> dict[str, PublicTab
 
 
 def known_of(dataset: Dataset, table: Table) -> Known:
-    """What a registration says to statements."""
+    """Facts of a registration that statements need."""
     asking = dataset.asking
     keys = {name: tuple(row[0] for row in rows) for name, rows in _keys(asking.get("keys", {}), table).items()}
     return Known(
@@ -75,7 +75,7 @@ def registered(
     most_per_query: Mapping[str, float],
     version: str | None,
 ) -> dict[str, Any]:
-    """What an owner registers for statements, checked, as plain data; what is not said is left out."""
+    """Return what an owner registers for statements, checked, as plain data; missing facts are left out."""
     plain = {
         name: [getattr(v, "isoformat", lambda v=v: v)() for (v,) in rows] for name, rows in _keys(keys, table).items()
     }

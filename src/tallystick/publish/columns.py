@@ -14,7 +14,7 @@ PAID_FOR = "a query, which charges the account of registered data"
 
 
 def rows_matching(path: Path, column: str | None, value: str | None) -> int:
-    """How many rows there are, or how many have this text in this column."""
+    """Return the number of rows, or of rows with this text in this column."""
     with _records(path) as rows:
         index = _place(rows, column, path)
         if index is None:
@@ -25,7 +25,7 @@ def rows_matching(path: Path, column: str | None, value: str | None) -> int:
 
 
 def numbers(path: Path, column: str) -> list[float]:
-    """The cells of a column that are finite numbers; others are left out, row by row, and nobody is told how many."""
+    """Return the cells of a column that are finite numbers. Others are left out; their number is not published."""
     entries = []
     with _records(path) as rows:
         index = _place(rows, column, path)
@@ -66,7 +66,7 @@ def _records(path: Path) -> Iterator[Iterator[list[str]]]:
 
 
 def _place(rows: Iterator[list[str]], column: str | None, path: Path) -> int | None:
-    """Where the column is, from the header row."""
+    """Return the position of the column, from the header row."""
     header = [name.strip() for name in next(rows, [])]
     if column is None:
         return None

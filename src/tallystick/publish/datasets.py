@@ -1,6 +1,6 @@
-"""Registered data sets: what is public about a table, kept in the ledger's chain, and who may ask it.
+"""Registered datasets: what is public about a table, kept in the ledger's chain, and who may ask it.
 
-A registration says where the data lie, their schema, unit, caps and bounds, the least price of a plan, and the answers
+A registration says where the data lie, their schema, unit, caps and bounds, the least cost of a plan, and the answers
 to what only a person can say; no data and no password.
 """
 
@@ -68,7 +68,7 @@ class Dataset:
         return {"population": self.population, "table": dict(self.table), "about": dict(self.about), **self._asking()}
 
     def to_note(self) -> str:
-        """What the ledger keeps."""
+        """Return the facts that the ledger keeps."""
         note = {"format": NOTE_FORMAT, "table": dict(self.table), "about": dict(self.about), **self._asking()}
         return json.dumps(note, sort_keys=True, separators=(",", ":"))
 
@@ -98,9 +98,9 @@ def identified(table: Table) -> Identity:
 
 
 def known(book: Ledger) -> dict[str, Dataset]:
-    """Return every data set that ``dataset add`` registered, by name.
+    """Return every dataset that ``dataset add`` registered, by name.
 
-    A program may register data with a note in its own words, or with none. Those data sets are not listed here.
+    A program may register data with a note in its own words, or without a note. Those datasets are not listed here.
     """
     _refuse_old_file(book)
     datasets = {}
@@ -131,7 +131,7 @@ def is_own_note(note: str) -> bool:
 
 
 def read_note(name: str, account: str, note: str, least: Amount | None) -> Dataset:
-    """The data set that a registration's note is about."""
+    """The dataset that a registration's note is about."""
     data = strict_json.read(note, name="note", allowed=f"JSON of format {NOTE_FORMAT}")
     try:
         dataset = Dataset(name, account, dict(data["table"]), dict(data["about"]), dict(data.get("asking", {})), least)
@@ -143,7 +143,7 @@ def read_note(name: str, account: str, note: str, least: Amount | None) -> Datas
 
 
 def find(name: str, book: Ledger) -> Dataset:
-    """A data set by name, or an error that lists the registered ones."""
+    """A dataset by name, or an error that lists the registered ones."""
     datasets = known(book)
     if name not in datasets:
         listed = one_of(name, sorted(datasets)) or "none yet"
@@ -155,7 +155,7 @@ def find(name: str, book: Ledger) -> Dataset:
 
 
 def check_column(argument: str, name: str, table: Table, *, is_number: bool = False) -> None:
-    """Refuse what is no column of a table, or no numeric one, by the argument that names it."""
+    """Refuse a name that is not a column of a table, or not a numeric one, by the argument that names it."""
     try:
         if is_number:  # the caller names a range of it
             table.schema.numeric(name, "range", is_bounded=True)
@@ -166,7 +166,7 @@ def check_column(argument: str, name: str, table: Table, *, is_number: bool = Fa
 
 
 def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
-    """Who pays for a question: the data set's population, or the block of it that was named."""
+    """Who pays for a question: the dataset's population, or the block of it that was named."""
     account = book.open(name or dataset.population)
     above = account
     while above.name != dataset.population and above.parent is not None:
@@ -183,7 +183,7 @@ CHANGED = "(caps or bounds were changed since, without a reason given)"
 
 
 def updated(dataset: Dataset, book: Ledger) -> Dataset:
-    """The data set with what its registration already says and this one does not: caps, bounds and decisions."""
+    """The dataset with what its registration already says and this one does not: caps, bounds and decisions."""
     datasets = known(book)
     known_as = datasets.get(dataset.name)
     if known_as is None:  # a mistyped name would be a second registration, with caps of its own
@@ -204,14 +204,14 @@ def updated(dataset: Dataset, book: Ledger) -> Dataset:
 
 
 def changes(before: Dataset, after: Dataset) -> dict[str, tuple[Any, Any]]:
-    """What a registration says otherwise than the one before, by name; None is what one of them does not say."""
+    """Return the differences from the registration before, by name; None stands for a missing value."""
     old, new = _said(before), _said(after)
     names = dict.fromkeys((*old, *new))
     return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}
 
 
 def _said(dataset: Dataset) -> dict[str, Any]:
-    """What a registration says, each under a name of its own."""
+    """Return the facts of a registration by name."""
     table = dataset.table
     said: dict[str, Any] = {"source": table["source"]["place"], "table": table["name"]}
     said |= {cap: table[cap] for cap in ("max_groups", "max_rows") if table[cap] is not None}
@@ -226,7 +226,7 @@ def _said(dataset: Dataset) -> dict[str, Any]:
 def _nothing_to_update(name: str, known: Iterable[str]) -> InvalidInput:
     listed = one_of(name, sorted(known))
     works = f"a registered name, one of: {listed}" if listed else "no update: nothing is registered yet"
-    return InvalidInput("update", f"no data set {name}", works)
+    return InvalidInput("update", f"no dataset {name}", works)
 
 
 def _no_limit() -> InvalidInput:
@@ -266,14 +266,14 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
 
 
 def _fixed(dataset: Dataset) -> dict[str, str | None]:
-    """Whom a data set protects."""
+    """Whom a dataset protects."""
     return {"unit": dataset.table["unit"], "adjacency": dataset.table["adjacency"]}
 
 
 def register(
     dataset: Dataset, account: Account, *, least_price: PrivacyLoss | None = None, update: bool = False
 ) -> Dataset:
-    """Write a data set into the chain; returns it as the ledger has it."""
+    """Write a dataset into the chain; returns it as the ledger has it."""
     check_new(dataset, account.ledger, update=update)
     own = dataset.identified()
     if dataset.table["unit"] is None and account.unit != "row":
@@ -338,7 +338,7 @@ def _tables(source: Source) -> str:
     names = sorted(
         name if schema in ("main", "public") else f"{schema}.{name}" for schema, name in zip(*found, strict=True)
     )
-    return ", ".join(names[:40]) + (", ..." if len(names) > 40 else "") or "(it has none)"
+    return ", ".join(names[:40]) + (", ..." if len(names) > 40 else "") or "(it has no columns)"
 
 
 @contextmanager
@@ -408,6 +408,6 @@ def _refuse_old_file(book: Ledger) -> None:
     if old.exists():
         raise Refused(
             f"{old} is from before registrations were kept in the ledger, where they cannot be edited unseen; register "
-            "those data sets again, then delete the file",
+            "those datasets again, then delete the file",
             remedies=[Remedy("add_dataset")],
         )

@@ -62,7 +62,7 @@ class Files:
         self._check_apart()
 
     def check_in(self, book: Ledger, *inputs: Path | str | None) -> None:
-        """Run ``check`` with the file of the ledger and those of every registered data set."""
+        """Run ``check`` with the file of the ledger and those of every registered dataset."""
         self.check(*inputs, *in_use(book))
 
     def _written(self) -> Iterator[tuple[str, Path]]:
@@ -145,7 +145,7 @@ def _check_target(argument: str, path: Path, endings: tuple[str, ...]) -> None:
 
 
 def in_use(book: Ledger) -> list[str]:
-    """Return the files of the ledger and of every registered data set: nothing may be written there."""
+    """Return the files of the ledger and of every registered dataset: nothing may be written there."""
     place = book.store.place.path
     used = [] if place is None else [f"{place}{ending}" for ending in BESIDE_LEDGER]
     for dataset in book.datasets().values():
@@ -155,9 +155,9 @@ def in_use(book: Ledger) -> list[str]:
 
 
 def check_unused(argument: str, path: Path, book: Ledger) -> None:
-    """Refuse to write to a file of the ledger or of a registered data set."""
+    """Refuse to write to a file of the ledger or of a registered dataset."""
     if any(same_file(path, each) for each in in_use(book)):
-        raise InvalidInput(argument, str(path), "another name: the ledger or a data set is in this file")
+        raise InvalidInput(argument, str(path), "another name: the ledger or a dataset is in this file")
 
 
 @dataclass(frozen=True)
@@ -230,13 +230,13 @@ def _unwritable(path: Path, error: OSError) -> InvalidInput:
 
 
 def saved(dataset: str, plan: Plan) -> str:
-    """Return a plan and the data set it is about, as the text of a file."""
+    """Return a plan and the dataset it is about, as the text of a file."""
     data = {"schema": SCHEMA, "version": VERSION, "dataset": dataset, "plan": json.loads(plan.to_json())}
     return json_text(json.dumps(data, indent=1, sort_keys=True)) + "\n"
 
 
 def read_saved(path: Path) -> tuple[str, dict[str, Any]]:
-    """Return the name of the data set and the plan of a saved file."""
+    """Return the name of the dataset and the plan of a saved file."""
     allowed = "a plan that 'publish plan' saved"
     try:
         text = read_bytes(path)
@@ -268,4 +268,4 @@ def check_plan_file(out: Path | None) -> None:
         try:
             read_saved(out)
         except InvalidInput:
-            raise InvalidInput("out", str(out), "another name: this file is no plan, and would be lost") from None
+            raise InvalidInput("out", str(out), "another name: this file is not a plan, and would be lost") from None

@@ -32,7 +32,7 @@ class Fit(Kind):
     where: tuple[Any, ...] = ()
 
     def registered(self, book: Ledger) -> tuple[Dataset, Account, Table]:
-        """Return the data set, its population, and its table with the conditions."""
+        """Return the dataset, its population, and its table with the conditions."""
         dataset = find(self.dataset, book)
         account = book.open(dataset.population)
         table = dataset.opened(account)
@@ -45,13 +45,13 @@ class Fit(Kind):
 
 
 def check_cost(cost: Cost, account: Account, price: Callable[[Mapping[str, Any]], Amount], *allowed: str) -> None:
-    """Refuse a cost in words that a model does not take, or without a price; ``price`` is the price of words."""
+    """Refuse a cost in words that a model does not take, or without a cost; ``price`` computes the cost of words."""
     named = [word for word in allowed if word in cost.words]
     other = [word for word in cost.words if word not in (*allowed, "delta", "pure")]
     if len(named) == 1 and not other:
         return
     if len(named) > 1:
-        raise InvalidInput("price", named, "one of them", problem=f"{' and '.join(named)} are two prices")
-    problem = f"a fit has no price as {other[0]}" if other else "no price is named"
+        raise InvalidInput("price", named, "one of them", problem=f"{' and '.join(named)} are two costs")
+    problem = f"the cost of a fit cannot be given as {other[0]}" if other else "no cost is named"
     remedies = payable_examples(account, price, allowed)
     raise InvalidInput("price", None, "", code="no_price", remedies=remedies, problem=problem)

@@ -1,7 +1,7 @@
 """Linear regression of a table: sums of products as one plan, capped per person, computed by the engine of the source.
 
     regression = linear_regression(table, target="cost", features=["age", "days"])
-    plan = regression.plan(rho=0.1)          price and error; no data opened
+    plan = regression.plan(rho=0.1)          cost and error; no data opened
     model = plan.release(why="forecast")     charged, computed, noised, recorded
 
 Features and target are clamped to their bounds and mapped to [0, 1]; rows where one is missing are left out. The sums
@@ -51,7 +51,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """What is regressed on what; every column has public bounds, the target's last."""
+    """Target and features of a regression; every column has public bounds, the target's last."""
 
     table: Table
     target: str
@@ -84,7 +84,10 @@ class Regression:
         return list(combinations_with_replacement(range(len(self.columns)), 2))
 
     def plan(self, **budget: Any) -> LinearPlan:
-        """Price it: ``rho=``, ``epsilon=`` and ``delta=``, or ``epsilon=`` (``pure=True``), the total of all sums."""
+        """Return the plan; the words name the total cost of all sums.
+
+        They are ``rho=``, ``epsilon=`` and ``delta=``, or ``epsilon=`` with ``pure=True``.
+        """
         return LinearPlan(self, self.query().plan(caps_share=0, **budget))
 
     def statistics(self, release: Release) -> Statistics:
@@ -121,7 +124,7 @@ def _unit(name: str, low: float, high: float) -> Expression:
 def linear_regression(
     table: Table, *, target: str, features: Sequence[str], bounds: Mapping[str, tuple[float, float]] | None = None
 ) -> Regression:
-    """Least squares of a column on others of a private table, priced before anything is opened.
+    """Least squares of a column on others of a private table, with its cost known before anything is opened.
 
     ``bounds`` adds to those the table declares, which always apply: every column needs a public range to which its
     values are clamped.
@@ -174,18 +177,18 @@ def _bounds(name: str, given: Any) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class LinearPlan:
-    """A regression with its price; ``plan`` is the plan of its sums."""
+    """A regression with its cost; ``plan`` is the plan of its sums."""
 
     regression: Regression
     plan: Plan
 
     @property
     def privacy(self) -> PrivacyLoss:
-        """What one unit loses."""
+        """Privacy loss of one unit."""
         return self.plan.privacy
 
     def with_account(self, account: Account) -> LinearPlan:
-        """The same, paid by this account."""
+        """Return the plan, paid by this account."""
         return LinearPlan(self.regression, self.plan.with_account(account))
 
     def release(self, *, why: str, key: str | None = None, **options: Any) -> LinearModel:
@@ -217,7 +220,7 @@ class LinearModel:
 
     @cached_property
     def _map(self) -> tuple[Array, Array]:
-        """How unit coefficients become coefficients and intercept (last): matrix and offset."""
+        """Return matrix and offset that turn unit coefficients into coefficients and intercept (last)."""
         lows, highs = np.array(self.regression.bounds).T
         width, reach = highs - lows, highs[-1] - lows[-1]
         matrix = np.diag(reach / np.append(width[:-1], 1.0))
@@ -241,7 +244,7 @@ class LinearModel:
 
     def intervals(self, *, confidence: float = 0.95) -> dict[str, tuple[float, float]]:
         """Approximate intervals over sampling and noise, however alike the rows of one unit are, of the line of the
-        **clamped** columns (``intervals_about``); refused where there are none.
+        **clamped** columns (``intervals_about``); refused where intervals are not known.
         """
         theta, used = self._solved
         matrix, _ = self._map
@@ -256,7 +259,7 @@ class LinearModel:
 
     @property
     def intervals_about(self) -> str:
-        """What ``intervals`` are about, in words."""
+        """Words for what ``intervals`` are about."""
         return said_of_intervals(self.regression.target, *self.regression.bounds[-1], self._rows_per_unit)
 
     def predict(self, rows: Any) -> Array:
@@ -267,7 +270,7 @@ class LinearModel:
         return np.asarray(given @ self._line[:-1] + self._line[-1])
 
     def to_data(self) -> dict[str, Any]:
-        """As plain JSON data: the line, its intervals or why there are none, and what it was read from."""
+        """As plain JSON data: the line, its intervals or why they are missing, and what it was read from."""
         try:
             intervals, reason = {name: list(ends) for name, ends in self.intervals().items()}, None
         except Refused as problem:

@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Offer(Plain):
-    """The price of a request, its error and whether it fits. No data was opened and nothing was charged."""
+    """The cost of a request, its error and whether it fits. No data was opened and nothing was charged."""
 
     population: str
     price: str
     price_amount: Mapping[str, Any]
     price_epsilon: str
-    """The request alone as epsilon; empty if the price is an epsilon."""
+    """The request alone as epsilon; empty if the cost is an epsilon."""
     left: str
     left_amount: Mapping[str, Any]
     fits: bool
     cost: str = ""
-    """The price beside what is left, and as epsilon, for people."""
+    """The cost beside what is left, and as epsilon, for people."""
     would_fit: Mapping[str, Any] | None = None
     """The denial that paying would meet, as error data with the remedies that fit."""
     refused: Mapping[str, Any] | None = None
-    """The refusal as error data: a key that cannot be used, data that are closed, or a cost below their least price."""
+    """The refusal as error data: a key that cannot be used, data that are closed, or a cost below their least cost."""
     again: int | None = None
-    """The charge that has the answer already, so that nothing would be charged; None if there is none."""
+    """The charge that has the answer already, so that nothing would be charged; None without such a charge."""
     paid_before: Mapping[str, Any] | None = None
     """The warning that the record has the answer under another key, as data; paying would charge for it again."""
     hash: str = ""
@@ -88,7 +88,7 @@ class Released(Plain):
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Plain):
-    """What a request came to. A dry run has ``paid`` if the record has the answer, and an ``offer`` if not."""
+    """Result of a request. A dry run has ``paid`` if the record has the answer, and an ``offer`` if not."""
 
     key: str | None
     paid: Payment | None = None
@@ -107,7 +107,7 @@ class Outcome(Plain):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An outcome in the process that made it: ``made`` is the object that Python hands out."""
+    """An outcome in the process that made it: ``made`` is the object that Python returns."""
 
     outcome: Outcome
     made: Any

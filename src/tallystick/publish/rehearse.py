@@ -5,7 +5,7 @@
 
 Nothing is charged, and the numbers are exact, so registered data have no place here. For each pair of caps the plan is
 computed without its noise, and compared with the same table without caps (every row counts) and without bounds. The
-noise is that of the plan at its own price, so one sees where more rows kept stop paying for the noise they need.
+noise is that of the plan at its own cost, so one sees where more rows kept stop paying for the noise they need.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tallystick.tables.table import Table
 
 ANY = {"rho": 1.0, "caps_share": 0}
-"""The price of a plan whose noise is not looked at."""
+"""The cost of a plan whose noise is not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ Found = dict[str, dict[Any, Cell]]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """How wrong one column is under a pair of caps: what its middle group is off by, from each cause and in all."""
+    """Error of one column under a pair of caps: that of its middle group, from each cause and in all."""
 
     column: str
     max_groups: int
@@ -237,14 +237,14 @@ def _whole(query: Query, table: Table) -> list[Query]:
 
 
 def _with_rows(query: Query, table: Table) -> set[Any]:
-    """The groups that have rows: a public key may have none."""
+    """The groups that have rows: a public key may have no rows."""
     every_row = _asked(query, replace(table, unit=EACH_ROW), {"rows that count": count()})
     [counts] = _exact([every_row], ANY).values()
     return {group for group, cell in counts.items() if cell.value > 0}
 
 
 def _unbounded(query: Query) -> Query:
-    """The same question with bounds that hold every value there is."""
+    """Return the question with bounds that hold every value there is."""
     doubles = dict.fromkeys((part.column, part.missing) for part in query.parts if isinstance(part, ColumnPart))
     values: dict[str, list[float]] = {column: [] for column, _ in doubles}
     if doubles:
@@ -399,7 +399,7 @@ def made_up_rows(
 
 
 def _groups(plan: Plan, draw: Any, who: Any, homes: float) -> dict[str, Any]:
-    """Key columns, where each unit has groups of its own, and the columns of public joins from their own values."""
+    """Key columns, where the groups of each unit differ, and the columns of public joins from their own values."""
     query, made = plan.query, dict[str, Any]()
     for step in query.table.steps:
         if step.public is not None:

@@ -33,13 +33,13 @@ LONGEST = 200_000_000
 
 @dataclass(frozen=True, slots=True)
 class Cost(Plain):
-    """The price that a request names; a saved plan has its own."""
+    """The cost that a request names; a saved plan has its own."""
 
     rho: float | None = None
     epsilon: float | None = None
     delta: float | None = None
     error: float | None = None
-    """The 95 % error wanted, instead of a price."""
+    """The 95 % error wanted, instead of a cost."""
     pure: bool = False
     """True if an epsilon without a delta is meant as pure epsilon."""
 
@@ -52,7 +52,7 @@ class Cost(Plain):
 
 @dataclass(frozen=True, slots=True)
 class Request(Plain):
-    """What is asked, at which cost, under which key, and why."""
+    """A query, its cost, its key and its reason."""
 
     what: Kind
     cost: Cost = Cost()
@@ -64,7 +64,7 @@ class Request(Plain):
         return default if self.key is None else self.key
 
     def check(self) -> None:
-        """Refuse a key or a reason that no charge can have. A price may be asked before there is a reason."""
+        """Refuse a key or a reason that no charge can have. A cost may be asked before there is a reason."""
         if self.key is not None:
             checked("key", self.key)
         if self.why is not None:
@@ -130,7 +130,7 @@ def answer(
     *,
     progress: Callable[[str], None] | None = None,
 ) -> Answer:
-    """Return the outcome of ``run`` with the object that Python hands out, and its card."""
+    """Return the outcome of ``run`` with the object that Python returns, and its card."""
     work = _work(request, book, principal)
     made = work.answer(progress)
     _told(request, work, made.outcome)
@@ -138,7 +138,7 @@ def answer(
 
 
 def _told(request: Request, work: Work, outcome: Outcome) -> Outcome:
-    """Return the outcome; warn if nobody named its key and its data changed after the charge that has its answer."""
+    """Return the outcome; warn if the caller named no key and the data changed after the charge that has its answer."""
     if request.key is None and outcome.paid is not None and outcome.paid.again:
         work.say_changed(outcome.paid)
     return outcome

@@ -1,11 +1,11 @@
 """Models of a registered table's rows, which are read after the charge through the engine of the source.
 
-    fit = RowsWork.of(logistic_regression(table, ...), dataset, account, request)     with its price; opens nothing
+    fit = RowsWork.of(logistic_regression(table, ...), dataset, account, request)     with its cost; opens nothing
     model = fit.fit()                                                                 charged, read, fitted, recorded
 
 Sums of a table are computed where it is; a fit that looks at rows again and again needs the rows. They are those that
 count (filters, block, unit), features clamped to their bounds and mapped to [-1, 1], and the first rows of each unit in
-an order of their own: which rows of a person are kept depends on that person's rows alone.
+an order that depends on the rows of that unit alone.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Classification:
     solver: str | None
 
     def model(self) -> Any:
-        """The estimator, not fitted: every number of it is public, and it knows its price."""
+        """The estimator, not fitted: every number of it is public, and it knows its cost."""
         from tallystick.learn import LogisticRegression
 
         return LogisticRegression(
@@ -162,7 +162,7 @@ def logistic_regression(
 
 
 class RowModel(Protocol):
-    """What is asked of the rows: a new kind of model is a class like ``Classification``."""
+    """A query of rows: a new kind of model is a class like ``Classification``."""
 
     @property
     def table(self) -> Table: ...
@@ -182,7 +182,7 @@ class RowModel(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowsWork(Work):
-    """A fit with its price; ``plan`` says which rows are read, and ``opened`` makes it payable."""
+    """A fit with its cost; ``plan`` says which rows are read, and ``opened`` makes it payable."""
 
     asked: RowModel
     recipe: Recipe
@@ -235,7 +235,7 @@ class RowsWork(Work):
         return with_epsilon(problem, self.account, model.epsilon, price)
 
     def refusal(self, problem: Refused) -> Refused:
-        """Return the refusal as it is: its rows have no price of their own."""
+        """Return the refusal as it is: its rows have no separate cost."""
         return problem
 
     def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
@@ -269,7 +269,7 @@ class RowsWork(Work):
         asked.model().require_stated(self.account, privacy_at, pure=self.pure)
 
     def _stored(self) -> Paid | None:
-        """Return the stored answer of the key; if there is none, the fit is new and says which epsilon it means."""
+        """Return the stored answer of the key; without one, the fit is new and says which epsilon it means."""
         paid = stored_answer(self, self.account, why=self.why, key=self.key, delta=self.charged_delta)
         if paid is None:
             self._require_stated()
@@ -320,7 +320,7 @@ class OpenedFit:
 
     @property
     def privacy(self) -> PrivacyLoss:
-        """What the fit loses."""
+        """Privacy loss of the fit."""
         return self.fit.privacy
 
     @property
@@ -350,12 +350,12 @@ class OpenedFit:
 
 
 def thinned(data: Given, source: Source, slots: int = SLOTS) -> Given:
-    """At most ``slots`` rows, whatever there was: every row draws a slot, and one that two rows drew keeps neither.
+    """Return at most ``slots`` rows of any number: every row draws a slot, and one that two rows drew keeps neither.
 
     So no fit fails, or reads on, because there are too many rows. It is free: given all draws, which look at no data, a
-    row more fills its slot or empties it, so what is kept differs by one row, too, and a mixture of pairs over one law
-    of draws is no easier to tell than the worst pair. (Keeping the first row of a slot, or the first ``slots`` rows,
-    would let another row in when one goes: two rows.) A million rows lose 7 of 1,000, at random.
+    row more fills its slot or empties it. So what is kept differs by one row, too. A mixture of pairs over one law of
+    draws is at most as easy to tell apart as the worst pair. (Keeping the first row of a slot, or the first ``slots``
+    rows, would let another row in when one goes: two rows.) A million rows lose 7 of 1,000, at random.
     """
     drawn = source.words(len(data.rows)) % np.uint64(slots)
     _, place, count = np.unique(drawn, return_inverse=True, return_counts=True)

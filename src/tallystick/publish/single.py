@@ -20,7 +20,7 @@ COUNT, MEAN, QUANTILE = "count", "mean", "quantile"
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a release would cost and how wrong it would be, before any data is read; ``run`` reads and releases."""
+    """Cost and error of a release, before any data is read; ``run`` reads and releases."""
 
     privacy: PrivacyLoss
     error: str
@@ -81,7 +81,7 @@ def propose(
 
 
 def number(text: str, epsilon: float, sensitivity: float | None, confidence: float) -> Proposal:
-    """A number that somebody has already."""
+    """A number that the caller has already."""
     from tallystick.mechanisms import noise
 
     try:

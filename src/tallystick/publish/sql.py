@@ -1,4 +1,4 @@
-"""``ts.sql``: a statement about registered data sets, priced, paid and answered."""
+"""``ts.sql``: a statement about registered datasets, paid and answered."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def sql(
     explain: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Answered | Explained:
-    """Ask registered data sets in SQL, at a price; a statement that was asked before is answered again for nothing.
+    """Ask registered datasets in SQL, at a cost; a statement that was asked before is answered again without a charge.
 
     ``public`` names tables that everybody may see and that a statement may join. ``EXPLAIN`` in front of the statement
-    (or ``explain=True``) gives price and error, opens no data and costs nothing. An epsilon without a delta is refused
+    (or ``explain=True``) gives cost and error, opens no data and costs nothing. An epsilon without a delta is refused
     where the population counts rho or mu, unless ``pure=True`` says that pure epsilon is meant.
 
     >>> import tallystick as ts

@@ -1,13 +1,13 @@
 """Help to choose caps and bounds: a plan of private quantiles, paid for like any other, and what follows from it.
 
-    asked = suggest_caps(visits, by=["ward"], ranges={"cost": (0, 100_000)}, rho=0.005)    with its price; opens nothing
+    asked = suggest_caps(visits, by=["ward"], ranges={"cost": (0, 100_000)}, rho=0.005)    with its cost; opens nothing
     found = asked.release(why="choose caps")                                               charged, read, recorded
     visits = found.applied(visits)
 
-Whoever looks at the data to choose a cap has released something. Here every unit has one row (``Table.each_unit``):
-the most rows it has in a group, its number of groups, and one value of each column. How many units have at most 1, 2,
-3, ... rows or groups is a histogram over public candidates, and a column's bounds are two quantiles inside a declared
-range; with one row of each unit no caps are needed to ask for them, so they can be asked for first.
+Looking at the data to choose a cap is a release. Here every unit has one row (``Table.each_unit``): the most rows it
+has in a group, its number of groups, and one value of each column. How many units have at most 1, 2, 3, ... rows or
+groups is a histogram over public candidates, and a column's bounds are two quantiles inside a declared range; with one
+row of each unit no caps are needed to ask for them, so they can be asked for first.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 CANDIDATES = (
     1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 150, 200, 250, 300, 400, 500, 600, 800, 1000,
 )  # fmt: skip
-"""Caps that are proposed; few and public, because each has noise of its own."""
+"""Caps that are proposed; few and public, because each has its own noise."""
 WITHIN, BEYOND = 0.95, 0.01
 BINS = 1024
 
 
 class Openness(NamedTuple):
-    """How much the noise leaves open: which share may be beyond, and how many times too wide a range may be."""
+    """Uncertainty that the noise leaves: which share may be beyond, and how many times too wide a range may be."""
 
     share: float
     times: float
@@ -74,12 +74,12 @@ class Cap:
 
     @property
     def times_too_wide(self) -> float:
-        """How many times as much as is needed it may be, for all that the noise tells."""
+        """Largest ratio to what is needed that the noise does not exclude."""
         return self.value / self.lower
 
     @property
     def times_too_narrow(self) -> float:
-        """One: how many units may have more is told by their share."""
+        """One: their share says how many units may have more."""
         return 1.0
 
 
@@ -139,7 +139,7 @@ class Suggestion:
 
     @property
     def reason(self) -> str:
-        """Where these bounds come from, in a sentence for the card; it stays true whatever is chosen later."""
+        """Origin of these bounds, in a sentence for the card; it stays true after every later choice."""
         receipt = self.release.receipt
         paid = "" if receipt is None else f" (charge {receipt.charge})"
         said = [f"{cap.name} {cap.value}" for cap in self.caps]
@@ -180,7 +180,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked to choose caps and bounds: ``plan`` has its price and opens nothing."""
+    """A query to choose caps and bounds: ``plan`` has its cost and opens nothing."""
 
     plan: Plan
     ranges: Mapping[str, tuple[float, float]]
@@ -202,7 +202,7 @@ class Asked:
             raise for_suggestion(problem) from None
 
     def read(self, release: Release) -> Suggestion:
-        """What follows from the released numbers: post-processing, which costs nothing."""
+        """Conclusions from the released numbers: post-processing, which costs nothing."""
         names = {"groups": "max_groups", "rows": "max_rows_per_group"}
         caps = [_cap(release, name, names[name], self.within) for name in names if name in self.plan.measures]
         found = [_bound(release, i, column, self.ranges[column], self.beyond) for i, column in enumerate(self.ranges)]
@@ -221,7 +221,7 @@ def suggest_caps(
     """Ask for caps that a share ``within`` of the units keep to, and for bounds that a share ``beyond`` are beyond.
 
     ``by`` are the columns that tables will be grouped by, ``ranges`` for each column to be bounded a range that surely
-    holds its values, and ``rho=``, ``epsilon=``, ``delta=`` the price. Caps and bounds that the table has are not used.
+    holds its values, and ``rho=``, ``epsilon=``, ``delta=`` the cost. Caps and bounds that the table has are not used.
 
     >>> import pyarrow, tallystick as ts
     >>> visits = ts.Private(pyarrow.table({"who": [1, 1, 2], "ward": ["a", "b", "a"], "age": [40, 40, 7]}))
@@ -391,7 +391,7 @@ def _open(found: Cap | Bound, limits: Openness) -> bool:
 
 
 def _unsure(found: Cap | Bound, more: str, it: str) -> list[str]:
-    """What the noise leaves open, where that is much."""
+    """Words for what the noise leaves open, where that is much."""
     if not _open(found, UNSURE):
         return []
     hidden = []
@@ -405,7 +405,7 @@ def _unsure(found: Cap | Bound, more: str, it: str) -> list[str]:
 
 
 def _far(bound: Bound) -> list[str]:
-    """How far out the noise leaves the ends, where that is much."""
+    """Words for how far out the noise leaves the ends, where that is much."""
     if bound.times_too_narrow < UNSURE.times:
         return []
     low, high = bound.lower_quantile[1], bound.upper_quantile[2]

@@ -1,4 +1,4 @@
-"""A request at work: registered data, the account that pays, and a key. The payer of the ledger does the paying."""
+"""A request at work: registered data, the account to be charged, and a key. The payer of the ledger does the paying."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """A plan of a registered table and the account that pays, ready to be priced, rehearsed and paid.
+    """A plan of a registered table and the account to be charged, ready to be offered, rehearsed and paid.
 
     A kind of request whose answer is not the table of the plan is a class below this one.
     """
@@ -47,7 +47,7 @@ class Work:
     dataset: Dataset
     why: str
     key: str | None
-    """None: the ledger makes a key, so that it is a release of its own."""
+    """None: the ledger makes a key, so that it is a new release."""
     plan: Plan
     names: Names = field(default=NO_NAMES, kw_only=True)
     """Names that a statement gives to columns of the plan."""
@@ -77,7 +77,7 @@ class Work:
             raise self.refusal(problem) from None
 
     def offer(self, sizes: Sequence[int] = ()) -> Offer:
-        """Return price, error and whether it fits; ``sizes`` are rows in a group, for errors that depend on it."""
+        """Return cost, error and whether it fits; ``sizes`` are rows in a group, for errors that depend on it."""
         facts = self.facts(sizes)
         price, left = self.price(), self.account.remaining
         return Offer(
@@ -152,7 +152,7 @@ class Work:
         return self.account.release_epsilon(price, self.privacy)
 
     def _cost(self, price: Amount) -> str:
-        """Return the price beside what is left, and as epsilon."""
+        """Return the cost beside what is left, and as epsilon."""
         epsilon = self._alone(price)
         return price.of_left(self.account.remaining) + (f" ({epsilon})" if epsilon else "")
 
@@ -173,7 +173,7 @@ class Work:
         return with_plans(self.plan, problem, self.account, self.dataset.name)
 
     def refusal(self, problem: Refused) -> Refused:
-        """Return a refusal with prices that fit."""
+        """Return a refusal with costs that fit."""
         return with_prices(self.plan, problem, self.account)
 
     # The release.

@@ -1,1 +1,1 @@
-"""Asks a table: expressions, caps, plans priced before data is read, engines. Prints nothing and never sees a seed."""
+"""Asks a table: expressions, caps, plans with a cost before data is read, engines. Prints nothing and sees no seed."""

@@ -83,7 +83,7 @@ class Measure(ABC):
 
     @property
     def never_negative(self) -> bool:
-        """Whether the true value is never negative, so that a negative release is due to noise only."""
+        """True if the true value is never negative, so that a negative release is due to noise only."""
         return False
 
     @abstractmethod
@@ -109,14 +109,14 @@ class Measure(ABC):
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         """One of its cells with both intervals of ``ts.inference``, where those are known."""
-        raise Refused(f"a {self.kind} has no answer of its own. Try: the measures of ts, sums from 0")
+        raise Refused(f"a {self.kind} alone has no answer. Try: the measures of ts, sums from 0")
 
     def said(self, who: str) -> str:
         """Return what it is and what is done to its values; ``who`` is the word for one person."""
         return self.kind.replace("_", " ")
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
-        """The same with bounds, and the type of its column checked."""
+        """Return the measure with bounds, and the type of its column checked."""
         return self
 
     def fields(self, name: str) -> tuple[str, ...]:
@@ -214,12 +214,12 @@ class ColumnMeasure(Measure):
 
     @property
     def named(self) -> str:
-        """The same where nothing is done to its values."""
+        """Words for the measure where nothing is done to its values."""
         return f"{self.called} of {self.column}"
 
     @property
     def called(self) -> str:
-        """What it is called before "of" its column."""
+        """Name that stands before "of" its column."""
         return {"sum": "total"}.get(self.kind, self.kind)
 
     @property

@@ -42,7 +42,7 @@ class Cell:
         return self._released(noisy, self.of, self.threshold)
 
     def total(self, noisy: Noisy) -> Released:
-        """A number that is no count."""
+        """A number that is not a count."""
         if self.of is not None:
             raise InvalidInput("of", self.of, "nothing: it is for counts")
         return self._released(noisy, None, None)
@@ -71,17 +71,17 @@ class Spread:
 
     @property
     def population_value(self) -> float:
-        """The same number."""
+        """The released number."""
         return self.value
 
     def noise_interval(self, *, confidence: float = 0.95) -> Interval:
-        """Of the rows that are in the table."""
+        """Interval for the rows that are in the table."""
         sure = (1.0 + check.inside("confidence", confidence)) / 2.0
         ends = self.mean.noise_interval(confidence=sure), self.square.noise_interval(confidence=sure)
         return self._between(*ends, confidence)
 
     def population_interval(self, *, confidence: float = 0.95) -> Interval:
-        """Of the clamped population, if the units are independent draws from it."""
+        """Interval for the clamped population, if the units are independent draws from it."""
         sure = (1.0 + check.inside("confidence", confidence)) / 2.0
         ends = self.mean.population_interval(confidence=sure), self.square.population_interval(confidence=sure)
         return self._between(*ends, confidence)
@@ -118,12 +118,12 @@ class TreeQuantile:
 
     @property
     def value(self) -> float:
-        """Where the running count reaches p of the total."""
+        """Value at which the running count reaches p of the total."""
         return self.ends(0.0)[0]
 
     @property
     def population_value(self) -> float:
-        """The same number."""
+        """The released number."""
         return self.value
 
     def noise_interval(self, *, confidence: float = 0.95) -> Interval:
@@ -141,7 +141,7 @@ class TreeQuantile:
         return self._within(margin, confidence, "population")
 
     def share_margin(self, *, confidence: float = 0.95) -> float:
-        """How far the share of rows below the quantile may be from ``p``, for all that the noise tells; at most 1.
+        """Largest distance from ``p`` of the share of rows below the quantile that the noise allows; at most 1.
 
         The running count and the total are both noisy, and each of their margins misses with half the probability.
         """

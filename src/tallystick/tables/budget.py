@@ -50,7 +50,7 @@ class PartNoise:
 
 
 def weights_of(query: Query, weights: Mapping[str, float] | None) -> dict[Part, float]:
-    """What each part counts for: the largest weight of the measures that use it."""
+    """Weight of each part: the largest weight of the measures that use it."""
     given = dict(weights or {})
     names = [name for name, _ in query.measures]
     for name, weight in given.items():
@@ -80,7 +80,7 @@ def shares(query: Query, law: type[NoiseLaw], budget: Mapping[str, Any]) -> dict
 
 
 def with_removed(query: Query, budget: dict[str, Any]) -> Query:
-    """The question with what is told of its caps; the words of the budget become those that are needed for it."""
+    """The question with the reports on its caps; the words of the budget become those that are needed for it."""
     share, seen_to = budget.pop("caps_share", 0.0), budget.pop("caps_seen_to", None)
     totals = budget.pop("caps_totals", False)
     if not isinstance(totals, bool):
@@ -121,7 +121,7 @@ def cost_of(query: Query, noises: tuple[PartNoise, ...]) -> Fraction:
 
 
 def cost_of_part(query: Query, noise: PartNoise) -> Fraction:
-    """What one part costs in the currency of its law."""
+    """Cost of one part in the currency of its noise."""
     return noise.law.cost(norm_of(query, noise.part, noise.law.order))
 
 
@@ -161,10 +161,10 @@ def lone_probability(query: Query, noises: tuple[PartNoise, ...], tau: int) -> f
 
 
 AMOUNTS = ("rho", "epsilon", "delta")
-"""Words of a price that may be fractions, such as "1/24"."""
+"""Words of a cost that may be fractions, such as "1/24"."""
 LEAST_DELTA = 2.3e-308
-"""The smallest delta above 0 that a plan may name. Smaller doubles lose digits, and no price can be computed."""
-ALLOWED = "one price: a rho, an epsilon, or an error"
+"""The smallest delta above 0 that a plan may name. Smaller doubles lose digits, and no cost can be computed."""
+ALLOWED = "one cost: a rho, an epsilon, or an error"
 _WORDS = ("rho", "epsilon", "delta", "error", "confidence", "weights", "caps_share", "caps_seen_to", "caps_totals")
 
 
@@ -179,12 +179,12 @@ class PricedQuery:
 
 
 def _not_one_price(named: Sequence[str], unknown: Sequence[str]) -> InvalidInput:
-    """The error for words that name no price, several prices, or something else."""
+    """The error for words that name no cost, several costs, or something else."""
     if unknown:
-        return InvalidInput("budget", unknown, ALLOWED, problem=f"{', '.join(unknown)} is not a word of a price")
+        return InvalidInput("budget", unknown, ALLOWED, problem=f"{', '.join(unknown)} does not name a cost")
     if len(named) > 1:
-        return InvalidInput("budget", named, ALLOWED, problem=f"{' and '.join(named)} are two prices")
-    problem = "a confidence goes with an error" if named else "no price is named"
+        return InvalidInput("budget", named, ALLOWED, problem=f"{' and '.join(named)} are two costs")
+    problem = "a confidence goes with an error" if named else "no cost is named"
     return InvalidInput("budget", named or None, ALLOWED, code="no_price", problem=problem)
 
 
@@ -264,13 +264,13 @@ def for_gaussian_account(query: Query, priced_query: PricedQuery, protects: Prot
     """The plan's loss as Gaussian trade-off curves, which is all that a GDP account can add up; else refused.
 
     Discrete Gaussian noise with sigma above 32 steps is continuous noise resampled to the lattice, so a Gaussian curve
-    with variance sigma^2 - 4 dominates it; noise below that has none that we can prove, and neither have private keys.
+    with variance sigma^2 - 4 dominates it; for less noise, and for private keys, we cannot prove such a curve.
     """
     if priced_query.noises[0].law.currency == "epsilon" and not keys_delta(query, priced_query.budget):
         return priced_query.privacy
     if keys_delta(query, priced_query.budget):
         raise Refused(
-            "private keys spend delta, which a GDP account has none of, unlike one in zCDP or in epsilon and delta",
+            "private keys spend delta. A GDP account has no delta; accounts in zCDP or in epsilon and delta have one",
             remedies=[Remedy("list_keys")],
         )
     least = min(priced_query.noises, key=lambda noise: noise.law.scale)

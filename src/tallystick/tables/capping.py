@@ -1,12 +1,12 @@
 """At most K groups per unit, as stages over the cells of (unit, group).
 
-over     the units with more than K groups, each with its own random-looking line a*x + b
-groups   every group, with its random-looking x
-ranked   the cells of those units, with their place (a*x + b) mod p
-cuts     their (K+1)-th smallest place
-kept     cells of the other units, and cells placed below the cut: at most K per unit, ties or not
+over     the units with more than K groups, each with its own random-looking line a*x + b.
+groups   every group, with its random-looking x.
+ranked   the cells of those units, with their place (a*x + b) mod p.
+cuts     their (K+1)-th smallest place.
+kept     cells of the other units, and cells placed below the cut: at most K per unit, ties or not.
 
-Only what is read twice is a stage of its own: a statement costs a small table more than its rows do. Where a join costs
+Only what is read twice is a separate stage: a statement costs a small table more than its rows do. Where a join costs
 more than a digest per cell, ``marked`` makes the same choice without one; ``sorted_cells.py`` makes it outside of SQL,
 from the lines and points that SQL gives it.
 
@@ -24,7 +24,7 @@ from sqlglot import exp
 from tallystick.tables.dialects import Tree, Words, both, case, compare, fresh, name, table, whole
 
 UNIT, ROWS, SIGN = "_unit", "_rows", "_sign"
-"""Columns of the cells: whose they are, how many rows they have, and 1, or -1 where they are taken away again."""
+"""Columns of the cells: whose they are, how many rows they have, and 1, or -1 where they are subtracted again."""
 SLOPE, SHIFT, POINT, PLACE, CUT, OUT = "_a", "_b", "_x", "_place", "_cut", "_out"
 NAMED, LISTED = "_named", "_listed"
 """A list of units or groups, and the column of their places in it."""
@@ -72,7 +72,7 @@ class Capping:
     def marked(self, cells: exp.Query) -> exp.Query:
         """The cells, and of each whether it is dropped: a cell is at its unit's cut or beyond it if and only if more
         than K cells of the unit have its place or a smaller one. Units under the cap have no places, which are equal.
-        So at most K cells of a unit are kept, whatever their places are.
+        So at most K cells of a unit are kept, for all places.
         """
         columns = [UNIT, *self._keys(), *self.numbers]
 

@@ -76,7 +76,7 @@ class Consistent(Columns):
 
     @property
     def holds(self) -> str:
-        """What was done, and what the intervals are about."""
+        """Words for what was done, and what the intervals are about."""
         return f"Made to add up: {SAID}. {self.release.holds}"
 
     def __str__(self) -> str:

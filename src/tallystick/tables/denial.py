@@ -1,6 +1,6 @@
 """Remedies for a denied plan: smaller plans that fit what is left.
 
-Each one is planned and priced before it is offered, and the account is asked whether it could pay.
+The cost of each one is computed before it is offered, and the account is asked whether it could pay.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def with_prices(plan: Plan, problem: Refused, account: Account) -> Refused:
-    """The same refusal; one for a missing delta or below the least cost has prices that fit."""
+    """Return the refusal; one for a missing delta or below the least cost has costs that fit."""
     if isinstance(problem, BelowLeastPrice):
         return problem.with_remedies(_least_price(plan, problem, account))
     if problem.code == "needs_delta":
@@ -40,7 +40,7 @@ def with_prices(plan: Plan, problem: Refused, account: Account) -> Refused:
 
 
 def _least_price(plan: Plan, problem: BelowLeastPrice, account: Account) -> list[Remedy]:
-    """The smallest price in the plan's own words that reaches the least cost of its data."""
+    """The smallest cost in the plan's own words that reaches the least cost of its data."""
     argument = _argument(plan)
     if argument is None:
         return []
@@ -57,7 +57,7 @@ def _least_price(plan: Plan, problem: BelowLeastPrice, account: Account) -> list
 
 
 def _prices_with_delta(plan: Plan, account: Account) -> list[Remedy]:
-    """A delta at which the plan has a price that fits; else an epsilon, which needs none where epsilon is counted."""
+    """Delta at which the plan has a cost that fits; else an epsilon, which needs no delta where epsilon is counted."""
     left = float(decimal_down(account.remaining.delta)) if account.remaining.a1 > 0 else 0.0
     used = plan.query.keys.delta if isinstance(plan.query.keys, PrivateKeys) else 0.0
     for delta in dict.fromkeys((USUAL_DELTA, 2 * used, left)):
@@ -68,7 +68,7 @@ def _prices_with_delta(plan: Plan, account: Account) -> list[Remedy]:
 
 
 def ways_to_groups(account: Account | None, wanted: float) -> list[Remedy]:
-    """What gives a question its groups: a public list, or the data at a delta, if the account can spend one."""
+    """Remedies that give a question its groups: a public list, or the data at a delta, if the account can spend one."""
     delta = payable_delta(account, wanted)
     found = [] if delta is None else [Remedy("find_keys", delta=delta)]
     return [Remedy("list_keys"), *found]
@@ -78,11 +78,11 @@ EXAMPLES: Final[Mapping[str, tuple[float, ...]]] = {
     "rho": (0.01, 0.001, 0.0001, 0.1, 1.0),
     "epsilon": (0.5, 0.1, 0.01, 0.001, 1.0),
 }
-"""Values of a price that are tried as an example, in this order."""
+"""Values of a cost that are tried as an example, in this order."""
 
 
 def example_prices(query: Query, account: Account | None, words: Sequence[str] = ("rho", "epsilon")) -> list[Remedy]:
-    """Prices of a question that the account can pay now, one for each word."""
+    """Costs of a question that the account can pay now, one for each word."""
 
     def price(given: Mapping[str, Any]) -> Amount:
         assert account is not None
@@ -94,7 +94,7 @@ def example_prices(query: Query, account: Account | None, words: Sequence[str] =
 def payable_examples(
     account: Account | None, price: Callable[[Mapping[str, Any]], Amount], words: Sequence[str]
 ) -> list[Remedy]:
-    """Examples of prices that the account can pay, one for each word; ``price`` is the price of words."""
+    """Examples of costs that the account can pay, one for each word; ``price`` computes the cost of words."""
     remedies = []
     for word in words:
         for given in _given(word, account):
@@ -107,18 +107,18 @@ def payable_examples(
 
 
 def is_payable(query: Query, account: Account, words: Mapping[str, Any]) -> bool:
-    """True if a question has a price in these words and the account can pay it now."""
+    """True if a question has a cost in these words and the account can pay it now."""
     return _fits(lambda: _plan(query, words, account), account)
 
 
 def _plan(query: Query, words: Mapping[str, Any], account: Account) -> Plan:
-    """The plan of a question at a price, paid by this account, which may be a block of the table's own."""
+    """The plan of a question at a cost, paid by this account, which may be a block of the table's own."""
     plan = query.plan(**words)
     return plan if query.table.account is account else plan.reprice({}, account)
 
 
 def _given(word: str, account: Account | None) -> Iterator[dict[str, Any]]:
-    """Words of a price to try: an epsilon has a delta unless the account counts epsilon."""
+    """Words of a cost to try: an epsilon has a delta unless the account counts epsilon."""
     for value in EXAMPLES[word]:
         if word == "epsilon" and (account is None or not counts_epsilon(account)):
             yield {word: value, "delta": USUAL_DELTA}
@@ -134,7 +134,7 @@ def _can_pay_words(account: Account, price: Callable[[Mapping[str, Any]], Amount
 
 
 def with_plans(plan: Plan, problem: BudgetExceeded, account: Account, dataset: str | None = None) -> BudgetExceeded:
-    """The same denial, with the smaller plans that fit; ``dataset`` is the registered name of the table."""
+    """Return the denial with the smaller plans that fit; ``dataset`` is the registered name of the table."""
     offers = _offers(plan, problem, account)
     if dataset is not None:
         offers = (each.about(dataset) for each in offers)
@@ -153,7 +153,7 @@ def for_model(problem: BudgetExceeded) -> BudgetExceeded:
 
 
 def for_suggestion(problem: BudgetExceeded) -> BudgetExceeded:
-    """The denial of a suggestion: its measures are made of what was asked for, and nobody can leave some out."""
+    """The denial of a suggestion: its measures are made of what was asked for, and none can be left out."""
     kept = [remedy for remedy in problem.remedies if remedy.kind not in ("keep_measures", "lower_max_groups")]
     return problem.with_remedies(kept)
 
@@ -173,7 +173,7 @@ def _offers(plan: Plan, problem: BudgetExceeded, account: Account) -> Iterator[R
 
 
 def _planned(plan: Plan, account: Account, words: Mapping[str, Any], query: Query | None = None) -> Plan:
-    """The plan of another question, or with other words of its price."""
+    """The plan of another question, or with other words of its cost."""
     return plan.reprice({"pure": plan.pure, **words}, account, query)
 
 
@@ -190,7 +190,7 @@ def _fits(make: Callable[[], Plan], account: Account) -> bool:
 
 
 def _other_keys(plan: Plan, problem: BudgetExceeded, account: Account) -> Iterator[Remedy]:
-    """Keys that spend less delta, if too little of it is left; at a lower price if that does not fit either."""
+    """Keys that spend less delta, if too little of it is left; at a lower cost if that does not fit either."""
     keys, left = plan.query.keys, problem.left
     argument = _argument(plan)
     if not isinstance(keys, PrivateKeys) or argument is None:
@@ -214,7 +214,7 @@ def _other_keys(plan: Plan, problem: BudgetExceeded, account: Account) -> Iterat
 def _price_that_fits(
     plan: Plan, query: Query, argument: str, problem: BudgetExceeded, account: Account
 ) -> dict[str, Any] | None:
-    """The price of another question: nothing if its own fits, a lower one that does, or None."""
+    """The cost of another question: nothing if its own fits, a lower one that does, or None."""
     own: dict[str, Any] = {"delta": None} if plan.budget.get("delta") else {}
     if own:
         own = {"delta": min(float(plan.budget["delta"]), float(problem.left.delta))}
@@ -234,12 +234,12 @@ def _price_that_fits(
 
 
 def _argument(plan: Plan) -> str | None:
-    """The argument that is the price, or None if the plan was asked for by its error."""
+    """The argument that is the cost, or None if the plan was asked for by its error."""
     return next((word for word in ("rho", "epsilon") if word in plan.budget), None)
 
 
 def _larger_error(plan: Plan, problem: BudgetExceeded, account: Account) -> Iterator[Remedy]:
-    """The same table at a lower price."""
+    """Offer the table at a lower cost."""
     argument = _argument(plan)
     if argument is None:
         return
@@ -298,9 +298,9 @@ def _fewer_groups(plan: Plan, share: Fraction, account: Account) -> Iterator[Rem
 
 
 def _same_noise(plan: Plan, share: Fraction) -> dict[str, Any] | None:
-    """The price at which a part of the plan has the same noise: none if the error was asked for.
+    """The cost at which a part of the plan has the same noise: no cost if the error was asked for.
 
-    None in place of a price means that the share does not say it: the price is not in the currency of the noise.
+    None in place of a cost means that the share does not say it: the cost is not in the currency of the noise.
     """
     argument = _argument(plan)
     if argument is None:
@@ -311,5 +311,5 @@ def _same_noise(plan: Plan, share: Fraction) -> dict[str, Any] | None:
 
 
 def _as_words(price: dict[str, Any]) -> dict[str, Any]:
-    """A price as a word of a plan."""
+    """A cost as a word of a plan."""
     return {price["argument"]: price["value"]} if price else {}

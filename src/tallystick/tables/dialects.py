@@ -30,7 +30,7 @@ LONGEST_TEXT: Final = 1 << 12
 them where a person's hundred long texts meet each other in a join and are sorted."""
 
 UNCHECKED: Final = "unchecked"
-"""The engine's type of a text that nobody has looked at: it may hold bytes that are not text."""
+"""The engine's type of a text that was not checked: it may hold bytes that are not text."""
 
 SATURATED_CELL: Final = 1 << 50
 SATURATED_TOTAL: Final = 1 << 62
@@ -48,7 +48,7 @@ def table(text: str, alias: str | None = None) -> exp.Table:
 
 
 def place(schema: Schema, column: str) -> str:
-    """What a column is called in SQL: its place among the columns."""
+    """Name of a column in SQL: its place among the columns."""
     return f"c{schema.place_of(column)}"
 
 
@@ -108,7 +108,7 @@ class Words:
     hexadecimal: ClassVar[str] = "0x"
     bytes_of: ClassVar[str] = "OCTET_LENGTH"
     dear: ClassVar[bool] = False
-    """Whether a query or a join costs much whatever it reads, so that fewer and plainer ones are better."""
+    """True if a query or a join is expensive for any input, so that fewer and plainer ones are better."""
     sorts: ClassVar[bool] = False
     """Whether its engine hands rows over as arrays and takes arrays back, so that cells can be made by sorting."""
 
@@ -132,7 +132,7 @@ class Words:
         return exp.Literal.string(value)
 
     def nan(self, value: Tree) -> Tree:
-        """Whether a double is NaN."""
+        """Condition that a double is NaN."""
         return exp.Anonymous(this="ISNAN", expressions=[fresh(value)])
 
     def number(self, value: Tree, kind: str) -> Tree:
@@ -154,7 +154,7 @@ class Words:
         return case([(self._is_text(tree), tree)], exp.Null())
 
     def _is_text(self, value: Tree) -> Tree:
-        """Whether a text is one that every engine can work with."""
+        """Condition that every engine can work with a text."""
         size = exp.Anonymous(this=self.bytes_of, expressions=[fresh(value)])
         return compare(exp.LTE, size, whole(LONGEST_TEXT))
 
@@ -180,7 +180,7 @@ class Words:
         return exp.Paren(this=exp.IntDiv(this=fresh(left), expression=fresh(right)))
 
     def matches(self, text: Tree, pattern: str) -> Tree:
-        """Whether all of a text fits a regular expression of sets, counts and choices, which mean the same everywhere.
+        """Condition that a text fits a regular expression of sets, counts and choices, which mean the same everywhere.
 
         No wonder of an engine's: no backslash, no dot, no dollar.
         """
@@ -222,11 +222,11 @@ class Words:
         return self.cast(prefixed, "integer")
 
     def apart(self, rows: exp.Select) -> exp.Select:
-        """Rows whose columns are computed once, whatever is made of them further out."""
+        """Rows whose columns are computed once, for all uses further out."""
         return rows
 
     def in_share(self, unit: Tree, i: int, n: int) -> Tree:
-        """Whether a unit belongs to the i-th of n disjoint sets; only engines that work in shares need it."""
+        """Condition that a unit belongs to the i-th of n disjoint sets; only engines that work in shares need it."""
         raise NotImplementedError
 
     def kth_smallest(self, value: Tree, k: int) -> Tree:
@@ -385,7 +385,7 @@ def _numeric(value: Tree) -> Tree:
 
 
 _CHECK: Final = ("ENCODE", "DECODE", "TRY")
-"""Applied to text in DuckDB: missing where it is no UTF-8."""
+"""Applied to text in DuckDB: missing where it is not UTF-8."""
 
 DIALECTS: Final[dict[str, Words]] = {words.name: words for words in (DuckWords(), SparkWords(), PostgresWords())}
 

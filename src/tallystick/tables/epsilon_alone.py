@@ -1,4 +1,4 @@
-"""Refuses a new plan whose price is an epsilon without a delta, on an account that counts rho or mu."""
+"""Refuses a new plan whose cost is an epsilon without a delta, on an account that counts rho or mu."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def require_stated(plan: Plan, account: Account) -> None:
     """Raise ``EpsilonWithoutDelta`` unless the plan says which epsilon it means.
 
-    Call it for a new request alone: a stored answer is returned whatever its price was called.
+    Call it for a new request alone: a stored answer is returned for any words of its cost.
     """
     if not is_unstated(plan, account):
         return
@@ -35,6 +35,6 @@ def stated_costs(plan: Plan, account: Account) -> EpsilonWithoutDelta:
 
 
 def is_unstated(plan: Plan, account: Account) -> bool:
-    """True if the plan's price is an epsilon without a delta that the account would charge in two ways."""
+    """True if the plan's cost is an epsilon without a delta that the account would charge in two ways."""
     is_alone = "epsilon" in plan.budget and "delta" not in plan.budget
     return is_alone and not plan.pure and not counts_epsilon(account)

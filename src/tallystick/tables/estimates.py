@@ -77,7 +77,7 @@ class Estimate:
         return float(self.value[0]), float(self.lower[0]), float(self.upper[0])
 
     def clipped(self, low: float, high: float) -> Estimate:
-        """The same, pulled into a public range; where nothing of the interval lies in it, all of the range is open."""
+        """Return the estimate pulled into a public range; if the interval is outside, all of the range is open."""
         inside = self.map(lambda end: np.clip(end, low, high))
         # only noise can put the whole interval beyond what is possible: one end alone would read as certainty
         outside = (self.upper <= low) | (self.lower >= high)
@@ -94,7 +94,7 @@ class Estimate:
         return Estimate(np.where(is_hidden, np.nan, self.value), self.lower, self.upper)
 
     def whole(self) -> Estimate:
-        """The same for people, of numbers that are whole in the data: the interval is rounded outward."""
+        """Return the estimate for people, of numbers that are whole in the data: the interval is rounded outward."""
         return Estimate(np.rint(self.value), np.floor(self.lower), np.ceil(self.upper))
 
 

@@ -1,4 +1,4 @@
-"""What may be computed from one row: columns, public constants, and functions of them. Nodes are data, not SQL.
+"""Values that may be computed from one row: columns, public constants, and functions of them. Nodes are data, not SQL.
 
 A filter or derived column sees the unit's own row and nothing else, so it cannot carry information from one unit to
 another. Arithmetic is in doubles and total: a division by zero, NaN or a value that is not there gives "missing".
@@ -115,7 +115,7 @@ class Expression:
         return Call("and", (self >= lower, self <= upper))
 
     def cut(self, edges: Iterable[float]) -> Expression:
-        """How many of the public, rising ``edges`` are <= the value: 0 below the first. For grouping numbers."""
+        """Number of the public, rising ``edges`` that are <= the value: 0 below the first. For grouping numbers."""
         return Call("cut", (self, *(lift(check.finite("edges", edge)) for edge in edges)))
 
     def year(self) -> Expression:
@@ -159,7 +159,7 @@ class Expression:
         return self._op("days_since", other)
 
     def cast(self, kind: str) -> Expression:
-        """The value as ``kind``: integer, number, text or date; missing where it is none. A number is never text.
+        """The value as ``kind``: integer, number, text or date; missing where it is not one. A number is never text.
 
         Text counts as an integer of up to 18 digits, a decimal number, or a date such as 2026-02-28, with spaces around
         it or not. A number becomes the nearest integer, the half away from 0.
@@ -218,7 +218,7 @@ class Expression:
         return self._op("trim", side)
 
     def length(self) -> Expression:
-        """How many characters (code points) a text has."""
+        """Number of characters (code points) of a text."""
         return self._op("length")
 
     def substr(self, start: int, length: int = LONGEST_MADE) -> Expression:
@@ -230,7 +230,7 @@ class Expression:
         return self._op("concat", *others)
 
     def like(self, pattern: str, *, escape: str | None = "\\", ignore_case: bool = False) -> Expression:
-        """Whether all of a text fits: ``%`` stands for any characters, ``_`` for one, after ``escape`` for themselves.
+        """True where a text fits: ``%`` stands for any characters, ``_`` for one, after ``escape`` for themselves.
 
         >>> col("code").like("C5_.%").to_data()
         ['like', ['col', 'code'], ['lit', 'C5_.%']]

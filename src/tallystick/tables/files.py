@@ -32,7 +32,7 @@ _FLOCK: Final = "hhqqi4x"
 
 _BLOCK: Final = 4 << 20
 _REPLACED: Final = "was replaced while it was opened; nothing was charged. Ask again"
-_CHANGED: Final = "changed while it was copied; nothing was charged. Ask again when nobody writes to it"
+_CHANGED: Final = "changed while it was copied; nothing was charged. Ask again when no program writes to it"
 
 
 class FileId(NamedTuple):
@@ -43,7 +43,7 @@ class FileId(NamedTuple):
 
 
 class _Version(NamedTuple):
-    """Size and time of the last write: they change when somebody writes into the file."""
+    """Size and time of the last write: they change when a program writes into the file."""
 
     size: int
     modified: int
@@ -121,7 +121,7 @@ class OpenFile:
         return self._linked or self.copy(target)
 
     def unchanged(self) -> bool:
-        """False if the snapshot is a hard link and somebody wrote into the file."""
+        """False if the snapshot is a hard link and a program wrote into the file."""
         return self._linked is None or self._version_now() == self._version
 
     def lock(self) -> None:
@@ -184,7 +184,7 @@ _own: set[int] = set()
 
 
 def _refuse_locked_here(path: str) -> None:
-    """Refuse a file on which this process has a lock: a database that a connection of its own has open."""
+    """Refuse a file on which this process has a lock: a database that one of its connections has open."""
     meant = file_id(path)
     for descriptor in _descriptors() if meant is not None else ():
         try:
@@ -206,7 +206,7 @@ def _descriptors() -> list[int]:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """True if this process has a lock on the file of a descriptor that is no snapshot of ours.
+    """True if this process has a lock on the file of a descriptor that is not a snapshot of ours.
 
     Other systems than Linux do not tell. There a file that is open for writing counts as locked.
     """
@@ -273,7 +273,7 @@ def _real_path(descriptor: int, opened: FileId, path: str) -> str:
 
 
 def file_id(path: Path | str) -> FileId | None:
-    """Device and inode of the file that a path leads to now, links followed; None if there is none."""
+    """Device and inode of the file that a path leads to now, links followed; None without a file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -282,7 +282,7 @@ def file_id(path: Path | str) -> FileId | None:
 
 
 def _cloned(source: int, target: int) -> bool:
-    """Whether the file system made ``target`` a clone of ``source``."""
+    """True if the file system made ``target`` a clone of ``source``."""
     if sys.platform != "linux":
         return False
     try:

@@ -89,7 +89,7 @@ class Binning:
 
     @property
     def count(self) -> int:
-        """How many bins there are."""
+        """Number of bins."""
         return len(self.edges) - 1
 
     @property

@@ -66,7 +66,7 @@ def row_value(expression: Expression, schema: Schema, words: Words, of: str) -> 
 def nested(expression: Expression) -> list[Call]:
     """The innermost calls that their surroundings would write down several times.
 
-    Given columns of their own first, they are written once: SQL stays about as long as the expression.
+    If separate columns hold them first, they are written once: SQL stays about as long as the expression.
     """
     if not isinstance(expression, Call):
         return []

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """How the ledger recognises data.
+    """Facts by which the ledger recognises data.
 
     ``name`` is the text that the ledger records. ``marks`` are other facts that every name of the same data shares.
     ``near`` are marks of what the data are stored in or made of: the file of a database table, the tables of a view,
@@ -97,7 +97,7 @@ def _inode(opened: tuple[int, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What a ledger knows of opened data. ``names`` are the registered datasets that they are, perhaps none."""
+    """Facts that a ledger knows of opened data. ``names`` are the registered datasets that they are, perhaps none."""
 
     names: tuple[str, ...]
     source: SourceId
@@ -117,7 +117,7 @@ class Overlap:
     def of(cls, ledger: Ledger, own: Identity) -> Overlap:
         """Compare opened data with every registered dataset, by name and by mark.
 
-        A registered path can be a link that leads elsewhere by now. It counts for nothing if a dataset was registered
+        A registered path can be a link that leads elsewhere by now. It does not count if a dataset was registered
         for that place before the link was: a link must not take over the data of another dataset. A registration that
         came later, or that saw no file there, does not take over where a registered link leads: both count.
         """
@@ -272,7 +272,7 @@ class _Marked:
         return cls(dataset.sources, frozenset(marks), frozenset(near), frozenset(tables), frozenset(moved), newest)
 
     def names(self, own: Identity) -> bool:
-        """Whether the opened data are this dataset.
+        """True if the opened data are this dataset.
 
         Where both sides have marks of a server, marks decide: the same name can lead to another table for another role.
         A table of a DuckDB file is part of a dataset that is the whole file, and a file in a folder is part of a

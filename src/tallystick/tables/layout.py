@@ -96,7 +96,7 @@ def _column(data: Mapping[str, Sequence[Any]], name: str, groups: Sequence[str],
 
 
 def _with_one_error(name: str, values: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -> Column | None:
-    """Return the column with its error in the header; None if it has none that fits all values."""
+    """Return the column with its error in the header; None if no error fits all values."""
     halves = set()
     for value, (low, high) in zip(values, ends, strict=True):
         if None in (value, low, high):

@@ -74,7 +74,7 @@ class LocalStep(ABC):
         return None
 
     def with_other(self, change: Callable[[Table], Table]) -> LocalStep:
-        """The same step with the second table changed."""
+        """Return the step with the second table changed."""
         return self
 
     @abstractmethod
@@ -187,7 +187,7 @@ class JoinOnUnit(TwoTables):
 
     @property
     def cuts(self) -> bool:
-        """Whether a row of the left can have two partners, so that both sides are cut."""
+        """True if a row of the left can have two partners, so that both sides are cut."""
         unique = once_by(self.second)
         return unique is None or not set(unique) <= set(self.also)
 
@@ -215,7 +215,7 @@ class JoinOnUnit(TwoTables):
         return joined.join(theirs, on=exp.and_(*same), join_type=self.how, copy=False), schema
 
     def _either(self, left: Side, right: Side) -> tuple[Side, exp.Select]:
-        """The left side with all its rows that have a unit, and its columns, the shared ones from whoever has them."""
+        """Left side with all rows that have a unit, and its columns, the shared ones from the side that has them."""
         left = Side(left.everything(), left.kept, left.unit)
         shared = dict(self._alike(left.unit, right.unit))
         chosen = exp.select().from_(left.rows.subquery("_t", copy=False), copy=False)
@@ -255,7 +255,7 @@ def cut(words: Words, side: Side, most: int) -> Side:
 
 
 def rows_that_meet(other: Table, max_rows: int | None, other_rows: int | None) -> tuple[int, int]:
-    """How many rows of a unit a join takes from both tables."""
+    """Number of rows of a unit that a join takes from both tables."""
     if max_rows is not None and other_rows is None:
         return max_rows, max_rows
     if other_rows is None:
@@ -264,12 +264,12 @@ def rows_that_meet(other: Table, max_rows: int | None, other_rows: int | None) -
 
 
 def has_one_row(table: Table) -> bool:
-    """Whether its caps say that one row of a unit counts."""
+    """True if its caps say that one row of a unit counts."""
     return table.max_groups == table.max_rows == 1
 
 
 def told_of_joins(table: Table) -> tuple[str, ...]:
-    """What joins leave out, in words."""
+    """Words for what joins leave out."""
     found: list[str] = []
     for step in table.steps:
         made = step.local

@@ -1,4 +1,4 @@
-"""What can be asked of a group: the words ``ts.count``, ``ts.sum``, ``ts.mean`` and their like."""
+"""Measures of a group: the words ``ts.count``, ``ts.sum``, ``ts.mean`` and their like."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tallystick.tables.units_with import CountUnitsWith
 
 @word
 def count() -> Measure:
-    """How many rows, each unit's rows capped.
+    """Count rows, each unit's rows capped.
 
     >>> count().to_data()
     {'kind': 'count'}
@@ -41,7 +41,7 @@ def count() -> Measure:
 
 @word
 def count_units(column: str | None = None) -> Measure:
-    """How many units have a row, or a row with a value in a column.
+    """Count the units that have a row, or a row with a value in a column.
 
     >>> count_units("bought").to_data()
     {'kind': 'count_units_with', 'column': 'bought'}
@@ -51,7 +51,7 @@ def count_units(column: str | None = None) -> Measure:
 
 @word
 def units_over_cap() -> Measure:
-    """How many units have more rows in a group than count there.
+    """Count the units that have more rows in a group than count there.
 
     >>> units_over_cap().to_data()
     {'kind': 'units_over_cap'}
@@ -61,9 +61,10 @@ def units_over_cap() -> Measure:
 
 @word
 def rows_over_cap(most: int = 10) -> Measure:
-    """How many rows of a group are over the cap on rows, of each unit up to ``most``.
+    """Count the rows of a group that are over the cap on rows, of each unit up to ``most``.
 
-    Of units that count in the group; more than ``most`` rows of one are not told, and a larger number has more noise.
+    Only units that count in the group are counted. More than ``most`` rows of one are not reported, and a larger
+    number has more noise.
 
     >>> rows_over_cap(20).to_data()
     {'kind': 'rows_over_cap', 'most': 20}

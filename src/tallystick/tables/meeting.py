@@ -40,7 +40,7 @@ def related(table: Table, other: Table) -> tuple[Table, Table]:
     if table.source != other.source or table.source.handle is not other.source.handle:
         table, other = _beside(table, other)
     if table.adjacency is not other.adjacency or not _same_payer(table, other):
-        raise Refused("the two tables have different neighbours or accounts, so no one price pays for both")
+        raise Refused("the two tables have different neighbours or accounts, so no single cost covers both")
     if table.base.type_of(mine) != other.base.type_of(theirs):
         raise Refused(f"units {mine!r} and {theirs!r} are of different types, so none of them is the same")
     leaves = [*table.leaves(), *other.leaves()]

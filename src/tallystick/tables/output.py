@@ -144,7 +144,7 @@ class Columns:
         ]
 
     def about(self, field: str) -> str:
-        """What a column is and what was done to its values, where that is known."""
+        """Words for a column and what was done to its values, where that is known."""
         return ""
 
     def html(self, most: int = 50) -> str:
@@ -178,7 +178,7 @@ def _cut(values: Sequence[Any], lower: Sequence[Any], upper: Sequence[Any]) -> t
 
 
 def beside(path: str | Path) -> Path:
-    """Where a table in this file says what its intervals are about.
+    """Return the file that says what the intervals of a table in this file are about.
 
     >>> beside("table.csv").name
     'table.about.csv'

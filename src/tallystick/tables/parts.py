@@ -36,7 +36,7 @@ _PACKED = 28
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """How much of the table one unit can touch: at most this many groups, and rows in each.
+    """Part of the table that one unit can touch: at most this many groups, and rows in each.
 
     >>> Caps(4, 5).groups_moved(Adjacency.REPLACE)
     8
@@ -65,12 +65,12 @@ class Part(ABC):
 
     @property
     def levels(self) -> int:
-        """How often one row is counted."""
+        """Number of times that one row is counted."""
         return 1
 
     @property
     def width(self) -> int:
-        """How many noisy numbers each group has."""
+        """Number of noisy numbers of each group."""
         return 1
 
     @property
@@ -88,7 +88,7 @@ class Part(ABC):
         return caps.max_rows << self.weight_bits
 
     def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
-        """What a cell of ``rows`` rows adds under the cap of ``most``; ``value`` is its number before the cap.
+        """Amount that a cell of ``rows`` rows adds under the cap of ``most``; ``value`` is its number before the cap.
 
         value * most / rows, rounded down to a step, where there are more rows than that.
         """
@@ -97,7 +97,7 @@ class Part(ABC):
         return case([(compare(exp.GT, rows, whole(most)), scaled)], full)
 
     def counted(self, value: Integers, rows: Integers, most: int) -> Integers:
-        """The same of many cells, outside of SQL."""
+        """Amounts that many cells add, outside of SQL."""
         full = value << self.weight_bits
         over = rows > most
         full[over] = value[over] * (most << self.weight_bits) // rows[over]
@@ -174,7 +174,7 @@ class Added(ColumnPart):
 
     @abstractmethod
     def in_row(self, words: Words, value: exp.Expr) -> exp.Expr:
-        """The integer of a row that is a cell of its own; 0 without a value."""
+        """The integer of a row that is a cell by itself; 0 without a value."""
 
     @abstractmethod
     def in_cell(self, words: Words, value: exp.Expr) -> exp.Expr:
@@ -182,10 +182,10 @@ class Added(ColumnPart):
 
     @abstractmethod
     def in_word(self, words: Words, value: exp.Expr) -> tuple[tuple[exp.Expr, int], ...]:
-        """The same of a row as numbers of so many bits, to be added up one by one."""
+        """Integer of a row as numbers of so many bits, to be added up one by one."""
 
     def of_sums(self, sums: Sequence[Integers]) -> Integers:
-        """What ``in_cell`` gives, from the sums of these numbers over the rows of every cell."""
+        """Result of ``in_cell``, from the sums of these numbers over the rows of every cell."""
         return sums[0]
 
 
@@ -253,7 +253,7 @@ class Gridded(Added):
         return words.cast(self.of_steps(words, integer), "small")
 
     def of_steps(self, words: Words, steps: exp.Expr) -> exp.Expr:
-        """What a value that many steps above the lower end counts."""
+        """Amount that a value counts, that many steps above the lower end."""
         return steps
 
 
@@ -312,7 +312,7 @@ class Fine(Part):
 
 @dataclass(frozen=True, slots=True)
 class Binned(ColumnPart, Fine):
-    """Rows in bins: a query of its own."""
+    """Rows in bins: a separate query."""
 
     bins: Binning
 
@@ -381,7 +381,7 @@ class SortedCells(Protocol):
 
     @property
     def caps(self) -> Caps:
-        """How much of a unit counts."""
+        """Limits on how much of a unit counts."""
 
     @property
     def rows(self) -> Integers:
@@ -418,7 +418,7 @@ class OfTable(Fine):
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What each number counts, in words."""
+        """Words for what each number counts."""
         return (self.label,)
 
     def norm(self, caps: Caps, adjacency: Adjacency, order: int) -> int:

@@ -1,4 +1,4 @@
-"""A source of private tables: the way into this package. It opens a source for its schema, and for nothing else."""
+"""A source of private tables: the way into this package. It opens a source for its schema only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Private:
-    """A source of private tables, and the account that pays for what is asked of them.
+    """A source of private tables, and the account that is charged for queries of them.
 
     >>> import pyarrow
     >>> visits = Private(pyarrow.table({"patient": [1, 1, 2], "ward": ["a", "b", "a"]})).table(unit="patient")
@@ -41,7 +41,7 @@ class Private:
             raise AdjacencyMismatch(own, self.adjacency)
 
     def __repr__(self) -> str:
-        payer = "nobody pays yet" if self.account is None else f"paid by {self.account.name}"
+        payer = "no account pays yet" if self.account is None else f"paid by {self.account.name}"
         return f"<Private {place(self.source)}, {payer}; open a table of it with .table(unit=...)>"
 
     def _repr_html_(self) -> str:
@@ -50,7 +50,7 @@ class Private:
     def table(self, name: str | None = None, *, unit: str | EachRow, types: Mapping[str, str] | None = None) -> Table:
         """A table whose ``unit`` column says whom a row is about; reads its schema once, which is declared public.
 
-        ``types`` declares column types where the source has none (CSV, objects of pandas: undeclared ones are text).
+        ``types`` declares column types if the source has no types (CSV, objects of pandas: undeclared ones are text).
         """
         if name is None:
             if not self.source.one_table:
@@ -70,9 +70,9 @@ class Private:
     def sql(self, text: str, *tables: Table, **options: Any) -> Any:
         """Ask tables of this source in SQL; each is known by its name in the source.
 
-        ``rho=``, ``epsilon=`` and ``delta=``, or ``error=`` say the price and ``why=`` the reason; ``keys=`` lists a
+        ``rho=``, ``epsilon=`` and ``delta=``, or ``error=`` say the cost and ``why=`` the reason; ``keys=`` lists a
         column's public groups, ``key_delta=`` lets the data propose them, ``public=`` names public tables, and
-        ``version=`` what you call these data: with it the same statement is answered once and then for nothing.
+        ``version=`` what you call these data: with it the same statement is answered once, and then without a charge.
 
         >>> import pyarrow
         >>> source = Private({"visits": pyarrow.table({"patient": [1, 1, 2], "ward": ["a", "b", "a"]})})

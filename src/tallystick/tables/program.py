@@ -97,7 +97,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Sorting:
-    """What is asked of an engine where cells are made by sorting and added up here (``sorting.py``).
+    """Queries to an engine where cells are made by sorting and added up here (``sorting.py``).
 
     ``rows`` are the unit, the parts of the group and one number made of all that a row adds: for each part the bits of
     its numbers. ``count`` is their number. ``lines`` and ``points`` are as in ``capping.py``; without them there is no
@@ -107,7 +107,7 @@ class Sorting:
     rows: str
     count: str
     of_row: int
-    """Bytes that a row weighs at most, here: whatever a person writes into it."""
+    """Bytes that a row weighs at most, here, for every content."""
     parts: tuple[tuple[Added, tuple[int, ...]], ...]
     groups: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -116,7 +116,7 @@ class Sorting:
     points: str
 
     def with_salt(self, before: str, salt: str) -> Sorting:
-        """The same with another salt."""
+        """Return the sorting with another salt."""
         return replace(self, lines=self.lines.replace(before, salt), points=self.points.replace(before, salt))
 
 
@@ -131,7 +131,7 @@ def compiled(query: Query, words: Words, salt: str) -> Program:
 
 
 def views(query: Query) -> dict[str, str]:
-    """What the rows of every stored table are called, by its name."""
+    """Names of the rows of every stored table, by its name."""
     leaves = dict.fromkeys(leaf.name for leaf in query.table.leaves())
     return {leaf: f"{STORED}{i}" for i, leaf in enumerate(leaves)}
 
@@ -258,8 +258,8 @@ class _Compiler:
         return trial.queries(trees, words)
 
     def _by_sorting(self) -> Sorting | None:
-        """Where unit and group are whole numbers or texts, a word holds what a row adds, and no join makes many rows of
-        few.
+        """Return the sorting, or None unless unit and group are whole numbers or texts, a word holds what a row adds,
+        and no join makes many rows of few.
         """
         joined = any(step.local or step.public for step in self.query.table.steps)
         if self.rowwise or self.binned or joined or not self.words.sorts:
@@ -324,7 +324,7 @@ class _Compiler:
         return self._rows_of(self.query.table, "_join")
 
     def _rows_of(self, table: Table, mark: str) -> tuple[exp.Query, Schema]:
-        """The same of any table; ``mark`` begins the names of the public tables that it joins."""
+        """Return the rows of any table; ``mark`` begins the names of the public tables that it joins."""
         rows, schema = self.stored[table.name].copy(), table.base
         for i, steps in together(table.steps):
             if steps[0].public:
@@ -479,7 +479,7 @@ class _Compiler:
         return chosen
 
     def _over(self) -> exp.Query:
-        """What is asked of the units over a cap, added up over them.
+        """Queries about the units over a cap, added up over them.
 
         A unit is over the cap on groups if and only if a cell of it is dropped, and the rows it loses are those above
         the cap in every cell, and the others of the cells that are dropped.
@@ -535,7 +535,7 @@ class _Compiler:
         return total.from_(units.subquery("_u"), copy=False)
 
     def _added_by_unit(self, part: OfTable) -> list[Tree]:
-        """What one unit adds to each number of a part."""
+        """Amount that one unit adds to each number of a part."""
         caps = self.query.caps
         more, out = compare(exp.GT, name(ROWS), whole(caps.max_rows)), name(OUT) if self.marks else exp.false()
         if isinstance(part, UnitsOver):
@@ -617,5 +617,5 @@ def _joined(table: Table, mark: str = "_join") -> Iterator[tuple[str, Upload]]:
 
 
 def _by_place(public: PublicTable) -> Upload:
-    """The same table with its columns called by their places."""
+    """Return the table with its columns called by their places."""
     return Upload(tuple((f"c{i}", kind) for i, (_, kind) in enumerate(public.columns)), public.rows)

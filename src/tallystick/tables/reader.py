@@ -27,7 +27,7 @@ _ENGINES = {"spark": "spark", "postgres": "postgres"}
 class Reader:
     """One opening of a source. ``rows`` says that rows will be read, so that the engine reads a private snapshot.
 
-    Of several files those of ``tables`` are opened: what nobody asks about, nobody recognises.
+    Of several files those of ``tables`` are opened: files that are not asked about are not recognised.
     """
 
     def __init__(self, source: Source, *, rows: bool = True, tables: Iterable[str] | None = None) -> None:

@@ -43,7 +43,7 @@ NO_CONFIDENCE = 1e-9
 
 
 def answer_of(plan: Plan, keys: list[tuple[Any, ...]] | None, numbers: list[Any]) -> dict[str, Any]:
-    """What the ledger keeps: noisy integers, and the groups where they were chosen privately."""
+    """Content that the ledger keeps: noisy integers, and the groups where they were chosen privately."""
     held: Any = None
     if keys is not None:
         texts = [[v.isoformat() if isinstance(v, datetime.date) else v for v in key] for key in keys]
@@ -102,7 +102,7 @@ class Release(Columns):
         return estimates
 
     def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Line, ...]:
-        """What the caps and bounds left out of the whole table, as far as the plan paid for it; whole numbers.
+        """Numbers that the caps and bounds left out of the whole table, as far as the plan paid for it; whole numbers.
 
         Units over each cap, rows over the caps (of each unit up to a limit), values beyond each bound, each with of how
         many and which share. Values are of rows that count, each counted as much as its row.
@@ -110,7 +110,7 @@ class Release(Columns):
         return limit_lines(self.plan.query.removed, self.numbers, confidence, self.who)
 
     def widths(self, *, confidence: float = CONFIDENCE) -> dict[str, dict[str, float]]:
-        """How wide the intervals of each column came out: ``median`` and ``largest`` over its groups."""
+        """Widths of the intervals of each column: ``median`` and ``largest`` over its groups."""
         found = {}
         for name, estimate in self.estimates(confidence=confidence).items():
             wide = (estimate.upper - estimate.lower)[~np.isnan(estimate.upper - estimate.lower)]
@@ -149,7 +149,7 @@ class Release(Columns):
         return columns
 
     def drawn(self) -> dict[str, list[Any]]:
-        """Values of each measure, also where ``data`` has none because the noise hides them."""
+        """Values of each measure, also where ``data`` has no values because the noise hides them."""
         numbers, values = self.numbers, dict[str, list[Any]]()
         for name, measure in self.plan.query.measures:
             for field, estimate in zip(measure.fields(name), measure.read(numbers, NO_CONFIDENCE), strict=True):
@@ -183,7 +183,7 @@ class Release(Columns):
         return text
 
     def about_csv(self) -> str:
-        """What the intervals are about and what the caps left out, as CSV text: ``table.about.csv`` beside a table."""
+        """Meaning of the intervals and what the caps left out, as CSV text: ``table.about.csv`` beside a table."""
         return csv_text(CELLS, Report(self.plan).about(self.removed(), self.noisy))
 
     def to_data(self) -> dict[str, Any]:
@@ -204,14 +204,14 @@ class Release(Columns):
         return len(self.keys)
 
     def about(self, field: str) -> str:
-        """What a column is and what was done to its values."""
+        """Words for a column and what was done to its values."""
         query = self.plan.query
         measure = query.fields.get(field)
         return "" if measure is None else visible(described(query, measure, self.who))
 
     @property
     def holds(self) -> str:
-        """What the numbers and their intervals are about, in a sentence to print beside them."""
+        """Meaning of the numbers and their intervals, in a sentence to print beside them."""
         return Report(self.plan).holds()
 
     @property
@@ -221,7 +221,7 @@ class Release(Columns):
 
     @property
     def left_out(self) -> str:
-        """What limits and bounds changed, in sentences to print beside the table; empty if it was not measured."""
+        """Effect of limits and bounds, in sentences to print beside the table; empty if it was not measured."""
         return Report(self.plan).left_out(self.removed())
 
     @property
@@ -231,7 +231,7 @@ class Release(Columns):
 
     @property
     def wide(self) -> str:
-        """How wide the intervals came out, in a sentence; of at most eight columns, since each bin is one."""
+        """Widths of the intervals, in a sentence; of at most eight columns, since each bin is one."""
         shown, all_of_them = list(self.widths().items())[:8], len(self.widths())
         errors = "; ".join(f"{escaped(n)} ±{up(w['median'] / 2)} (largest ±{up(w['largest'] / 2)})" for n, w in shown)
         more = f"; and {all_of_them - len(shown)} more columns" if all_of_them > len(shown) else ""

@@ -79,7 +79,7 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How integers are made: by sorting or by stages, and in how many shares of units one after the other."""
+    """Way in which integers are made: by sorting or by stages, and in how many shares of units one after the other."""
 
     sorting: Sorting | None
     shares: int
@@ -101,7 +101,7 @@ class PlanRun:
 
     @property
     def privacy(self) -> PrivacyLoss:
-        """What the plan loses."""
+        """Privacy loss of the plan."""
         return self.asked.plan.privacy
 
     @property
@@ -160,7 +160,7 @@ class Asked:
 
     @property
     def privacy(self) -> PrivacyLoss:
-        """What the plan loses."""
+        """Privacy loss of the plan."""
         return self.plan.privacy
 
     @property
@@ -212,7 +212,7 @@ class Asked:
             yield reader, known[0].source
 
     def _recognised(self, reader: Reader) -> list[Recognised]:
-        """What the account's ledger knows of the data of every table that takes part."""
+        """Return what the account's ledger knows of the data of every table that takes part."""
         found = []
         for leaf, name in zip(self.plan.query.table.leaves(), self.names, strict=True):
             own = reader.identity(leaf.name)
@@ -302,7 +302,7 @@ def check_key(plan: Plan, account: Account, *, key: str | None, dataset: str | N
 def asked_before(
     plan: Plan, account: Account, *, dataset: str | None, names: Names = NO_NAMES, forms: Forms = ()
 ) -> ChargedAgain | None:
-    """The warning that a fresh charge for this plan would meet; None if nobody has paid for it."""
+    """The warning that a fresh charge for this plan would meet; None if no charge has paid for it."""
     asked = Asked.of(plan, account, dataset, names, forms)
     try:
         return paid_before(asked, account, delta=charged_delta(account, plan.delta))
@@ -334,7 +334,7 @@ def _check_leaf(leaf: Table, known: Recognised, account: Account) -> None:
 
 
 def _check_least(plan: Plan, account: Account, known: Recognised) -> None:
-    """Refuse a plan that costs less than the largest least price of all datasets whose rows it reads."""
+    """Refuse a plan that costs less than the largest least cost of all datasets whose rows it reads."""
     names = (*known.names, *known.parts)
     if len(names) < 2:
         return
@@ -347,7 +347,7 @@ def _check_least(plan: Plan, account: Account, known: Recognised) -> None:
 
 
 def _check_payer(plan: Plan, account: Account, source: SourceId) -> None:
-    """The owner of a second table must be who pays, and its data open: what a plan tells of them is in its price."""
+    """The owner of a second table must be who pays, and its data open: what a plan tells of them is in its cost."""
     account.admit(plan.price(account), source=source)
 
 
@@ -357,7 +357,7 @@ def as_registered(table: Table, fixed: Mapping[str, str | None] | None) -> None:
     if fixed and dict(fixed) != {"unit": unit, "adjacency": table.adjacency.value}:
         raise Refused(
             f"these data are registered with unit {fixed['unit'] or 'each row'!r} ({fixed['adjacency']}); a plan about "
-            f"{unit or 'each row'!r} ({table.adjacency.value}) would protect somebody else at that price"
+            f"{unit or 'each row'!r} ({table.adjacency.value}) would protect other people at that cost"
         )
 
 
@@ -458,7 +458,7 @@ _SALT = secrets.token_hex(16)
 
 
 def _shape(plan: Plan, where: str) -> tuple[Any, ...]:
-    """What SQL is made of; for plans that ``make_plan`` made the question alone says it all."""
+    """Parts that SQL is made of; for plans that ``make_plan`` made the question alone says it all."""
     return (plan.question, where, plan.query.caps, plan.query.parts, plan.query.removed)
 
 
@@ -501,7 +501,7 @@ def _stored(query: Query, engine: Engine, *, rows: bool = True) -> dict[str, exp
 
 
 def _read(query: Query, engine: Engine, *, rows: bool) -> dict[str, str]:
-    """The same as SQL, which is written once where names are all it is made of."""
+    """Return the rows of every stored table as SQL, which is written once where only names decide it."""
     written: dict[str, str] = {}
     for name, base in {leaf.name: leaf.base for leaf in query.table.leaves()}.items():
         names = engine.names(name)
@@ -698,7 +698,7 @@ def _collected(
 
 
 def _sorted(plan: Plan, engine: SortingEngine, way: Way, sorting: Sorting, tell: Callable[[str], None]) -> Exact | None:
-    """The same by sorting; None where that cannot be done.
+    """Return the integers by sorting; None where that cannot be done.
 
     Of several shares one person can fill one, with any number of rows: an engine keeps on its disk what memory has no
     room for, and arrays would fail, after the charge. Where there is one, all rows together are few enough.

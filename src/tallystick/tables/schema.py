@@ -1,4 +1,4 @@
-"""What is publicly known about a table: its column names, their types, and the constants that go with them."""
+"""Public facts about a table: its column names, their types, and the constants that go with them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ class Schema:
         for known, kind in self.columns:
             if known == name:
                 return kind
-        raise InvalidInput("column", name, f"a column of the table: {one_of(name, self.names) or '(it has none)'}")
+        raise InvalidInput(
+            "column", name, f"a column of the table: {one_of(name, self.names) or '(it has no columns)'}"
+        )
 
     def numeric(self, name: str, measure: str = "measure", *, is_bounded: bool = False) -> str:
         """The type of a column that can be added up, or an error that says that the column cannot be.
@@ -82,7 +84,7 @@ class Schema:
         return kind
 
     def place_of(self, name: str) -> int:
-        """Where a column stands; its name in SQL is made from this, never from what it is called."""
+        """Position of a column; its name in SQL is made from this, never from what it is called."""
         self.type_of(name)
         return self.names.index(name)
 
@@ -140,7 +142,7 @@ def new_name(name: Any) -> str:
 
 
 def all_different(names: Iterable[str]) -> bool:
-    """Whether names differ in more than case and look: engines and eyes do not tell those apart.
+    """True if names differ in more than case and look: engines and eyes do not tell those apart.
 
     >>> all_different(["age", "Age"])
     False

@@ -38,7 +38,7 @@ _mutex = threading.RLock()
 
 
 def private_root() -> Path:
-    """The root folder of this process. A forked child gets a root of its own."""
+    """The root folder of this process. A forked child gets another root."""
     place = tempfile.gettempdir()
     key = (os.getpid(), place)
     with _mutex:

@@ -42,7 +42,7 @@ class Named(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """How a column stands in a word: its values less the least of them, or numbers of a list of values."""
+    """Form of a column in a word: its values less the least of them, or numbers of a list of values."""
 
     bits: int
     least: int = 0
@@ -154,7 +154,7 @@ def _numbered(column: Integers) -> tuple[Integers, NDArray[np.intp]]:
 
 
 def _jointly(groups: Sequence[tuple[Integers, Coded]]) -> tuple[Integers, NDArray[np.intp]]:
-    """Numbers of the groups that there are, whatever they are made of, and a row that has each of them."""
+    """Numbers of the groups that there are, made of any columns, and a row that has each of them."""
     codes, where = _numbered(groups[0][0])
     for column, _ in groups[1:]:
         more, others = _numbered(column)
@@ -217,7 +217,7 @@ def _whole_cells(words: Integers, low: int) -> Iterator[tuple[int, int]]:
 
 
 def _starts(values: Integers) -> NDArray[np.intp]:
-    """Where a value differs from the one before it."""
+    """Positions at which a value differs from the one before it."""
     changed = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=changed[1:])
     return np.flatnonzero(changed)
@@ -275,7 +275,7 @@ def dropped(cells: Cells, start: Integers, groups: Groups, most: int, names: Nam
 
 
 def unit_starts(cells: Cells) -> Integers:
-    """Where the cells of each unit begin."""
+    """Positions at which the cells of each unit begin."""
     found = []
     for begin in range(0, len(cells), AT_ONCE):
         units = cells.words[max(begin - 1, 0) : begin + AT_ONCE] >> cells.grouping

@@ -43,7 +43,7 @@ class Sums:
 
 
 def sums_of(engine: SortingEngine, sorting: Sorting, query: Query) -> Sums:
-    """What the stages and queries of the program would give."""
+    """Results that the stages and queries of the program would give."""
     *columns, added = engine.arrays(sorting.rows)
     cells = cells_of(columns, added, [bits for _, widths in sorting.parts for bits in widths])
     names = _Names(engine, sorting)
@@ -60,7 +60,7 @@ def sums_of(engine: SortingEngine, sorting: Sorting, query: Query) -> Sums:
 
 
 def _places(sorting: Sorting) -> dict[Added, tuple[int, ...]]:
-    """Of every part which of the sums are its."""
+    """Indices of the sums that belong to each part."""
     found, place = {}, 0
     for part, widths in sorting.parts:
         found[part] = tuple(range(place, place + len(widths)))
@@ -76,7 +76,7 @@ class _Names:
     sorting: Sorting
 
     def tried(self) -> None:
-        """Where no unit is over the cap, as in a rehearsal: what is asked of those works all the same."""
+        """Try lines and points on one made-up unit: a rehearsal may have no unit over the cap."""
         if self.sorting.lines:
             unit, *groups = (_ONE[kind] for kind in self.sorting.kinds)
             self.lines(unit)
@@ -140,7 +140,7 @@ class Marked:
             yield Cells(words, self.cells.columns, rows, tuple(sums))
 
     def sums(self, part: Added, cells: Cells) -> list[Integers]:
-        """What the rows of every cell add to a part."""
+        """Amounts that the rows of every cell add to a part."""
         return [cells.sums[place] for place in self.places[part]]
 
 

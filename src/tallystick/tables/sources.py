@@ -1,4 +1,4 @@
-"""Where a table is, as a description that can be written down (in memory, the table itself): which data that is, and
+"""Place of a table, as a description that can be written down (in memory, the table itself): which data that is, and
 the engine that opens it.
 """
 
@@ -59,7 +59,7 @@ class Source:
 
     @property
     def castable(self) -> bool:
-        """Whether text may be declared to be of another type: a CSV file and objects in memory have no other."""
+        """True if text may be declared to be of another type: a CSV file and objects in memory have no other."""
         return self.kind in ("csv", "memory", BESIDE)
 
     def member(self, table: str) -> tuple[Source, str]:
@@ -90,12 +90,12 @@ class Source:
 
     @property
     def one_table(self) -> bool:
-        """Whether it holds exactly one table, so that no name is needed."""
+        """True if it holds exactly one table, so that no name is needed."""
         return self.kind in ("parquet", "csv") or (self.unnamed and self._tables == 1)
 
     @property
     def unnamed(self) -> bool:
-        """Whether these are tables of a program, which are known by who pays for them."""
+        """True if these are tables of a program, which are known by who pays for them."""
         return self.kind == "memory" or (self.kind == "spark" and self.place == FRAME)
 
     @property
@@ -165,7 +165,7 @@ def _typed(table: Any) -> Any:
 
 
 def _in_utc(table: Any) -> Any:
-    """An Arrow table with its moments in UTC; the table itself if it has none with a time zone."""
+    """An Arrow table with its moments in UTC; the table itself if no moment has a time zone."""
     if isinstance(getattr(table, "types", None), Mapping):  # rows that were made up here: they have no moments
         return table
     try:
@@ -268,7 +268,7 @@ def identity(source: Source, table: str) -> str:
     """The name under which the ledger knows these data; never with user name or password.
 
     A file is known by its real path (symbolic links resolved), a database table by server, database and name. A table
-    in memory has no name of its own; whoever pays for it is its name.
+    in memory has no name; the account that is charged for it is its name.
 
     >>> from tallystick.tables.sources import source_of
     >>> identity(source_of("postgresql://ana:secret@DB.example/clinic"), "visits")
@@ -324,7 +324,7 @@ def pattern_of(path: str) -> str:
 
 
 def same_file(one: Path | str, two: Path | str) -> bool:
-    """Whether two names lead to one file, through links of either kind; a URL leads to none."""
+    """True if two names lead to one file, through links of either kind; a URL leads to no file."""
     try:
         return os.path.samefile(one, two)
     except (OSError, ValueError):  # one of them is not there
@@ -346,7 +346,7 @@ JOINED: Final = PublicUse("a table that everybody may see", (Remedy("join_on_uni
 
 @contextmanager
 def of_source(source: Source) -> Iterator[None]:
-    """Take back the remedy of declared types if the source has types of its own."""
+    """Take back the remedy of declared types if the source has its own types."""
     try:
         yield
     except InvalidInput as problem:
@@ -409,7 +409,7 @@ def unpaid_file(path: Path | str, argument: str, works: str = MADE_UP, place: st
 def request(plan: str, table: str, data: str, names: Mapping[str, str] | None = None) -> str:
     """The public text of a request: the hash of the plan, the table's name, the data, and the names of the columns.
 
-    ``names`` maps columns of the plan to the names that a statement in SQL gives them; a plan by itself has none.
+    ``names`` maps columns of the plan to the names that a statement in SQL gives them; a plan by itself has no names.
 
     >>> request("ab12", "visits", "dataset visits", {"sum": "total"})
     'query ab12 visits of dataset visits as {"sum": "total"}'
@@ -433,7 +433,7 @@ class Names:
         return {"names": dict(self.called)} | ({"shared": True} if self.is_shared else {})
 
     def require_same(self, answer: Mapping[str, Any], key: str | None) -> None:
-        """Raise if the answer was stored for a request with other names; answers of earlier versions have none."""
+        """Raise if the answer was stored for a request with other names; answers of earlier versions have no names."""
         if not self.is_shared and answer.get("names", self.called) != self.called:
             raise IdempotencyConflict(
                 f"key {key!r} was used for another request (it has other column names); use a new key for a new request"

@@ -76,15 +76,15 @@ def _within(table: Table, payer: Account, partitions: Sequence[Partition]) -> Ta
     for partition in partitions:
         if not partition.column:
             raise Refused(
-                f"account {payer.name!r} is a block of {partition.name!r} that does not say which rows are its own, so "
-                "a table could ask about everybody at the price of one block; open it with "
+                f"account {payer.name!r} is a block of {partition.name!r} that does not say which rows are its own, "
+                "so a table could ask about everyone at the cost of one block; open it with "
                 "Partition(..., column=, values=), or without partition="
             )
         condition = col(partition.column).isin(partition.values)
         kind = "text" if isinstance(partition.values[0], str) else "integer"
         if table.base.type_of(partition.column) != kind:
             raise Refused(
-                f"blocks of {partition.name!r} are told apart by {kind} values, and {partition.column!r} is "
+                f"blocks of {partition.name!r} are distinguished by {kind} values, and {partition.column!r} is "
                 f"{table.base.type_of(partition.column)} here: two blocks could share rows"
             )
         filters.append(Step("filter", expression=condition))

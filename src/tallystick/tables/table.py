@@ -263,7 +263,7 @@ class Table(local.UnitSteps):
         }
 
     def as_other(self) -> dict[str, Any]:
-        """What a step says of its second table, whose source, neighbours and account are those of the first."""
+        """Facts of a step about its second table, whose source, neighbours and account are those of the first."""
         return {
             "name": self.name,
             "columns": [list(column) for column in self.base.columns],
@@ -354,7 +354,7 @@ MOST_MEASURES = 100
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Query:
-    """What is asked. ``plan`` prices it; no data has been opened yet."""
+    """A query. ``plan`` computes its cost; no data has been opened yet."""
 
     table: Table
     columns: tuple[str, ...]
@@ -362,7 +362,7 @@ class Query:
     measures: tuple[tuple[str, Measure], ...]
     caps: Caps
     removed: tuple[OfTable, ...] = ()
-    """What is also told of the table, where a plan pays for it: what caps and bounds leave out."""
+    """Parts that report on the table, where a plan pays for them: what caps and bounds leave out."""
 
     @classmethod
     def of(cls, grouped: Grouped, measures: dict[str, Measure]) -> Query:
@@ -414,7 +414,7 @@ class Query:
 
     @property
     def can_leave_out(self) -> tuple[bool, bool]:
-        """Whether the cap on groups, and that on rows, can leave anything out, by what is public alone."""
+        """True if the cap on groups, and that on rows, can leave anything out, by what is public alone."""
         if isinstance(self.table.unit, EachRow):
             return False, False
         few = isinstance(self.keys, PublicTable) and len(self.keys.rows) <= self.caps.max_groups
@@ -434,9 +434,9 @@ class Query:
         caps_totals: bool = True,
         **budget: Any,
     ) -> Plan:
-        """Price it: ``rho=`` (and ``delta=``), ``epsilon=`` and ``delta=``, ``epsilon=`` alone, or ``error=``.
+        """Plan at a cost: ``rho=`` (and ``delta=``), ``epsilon=`` and ``delta=``, ``epsilon=`` alone, or ``error=``.
 
-        The budget is the total charged, the delta of private keys included. ``error=20`` asks for +-20 at
+        The budget is the total charged, the delta of private keys included. ``error=20`` asks for ±20 at
         ``confidence=`` (0.95) on the first measure, ``error={"n": 20}`` on that one. ``weights={"n": 2}`` overrides
         how the budget is split. A population in rho or mu refuses ``epsilon=`` alone, unless ``pure=True`` is said.
 
@@ -448,7 +448,7 @@ class Query:
         return make_plan(self, {**budget, **caps})
 
     def suggest(self, **budget: Any) -> tuple[Plan, ...]:
-        """Three plans on the frontier of price and error: a quarter of the budget, the budget, four times it."""
+        """Three plans on the frontier of cost and error: a quarter of the budget, the budget, four times it."""
         name = next((word for word in ("rho", "epsilon") if budget.get(word) is not None), None)
         if name is None:
             raise InvalidInput("budget", sorted(budget), "rho= or epsilon=")
@@ -481,7 +481,7 @@ class Query:
         return grouped.agg(**{name: measure_from_data(measure) for name, measure in data["measures"]})
 
     def about(self, table: Table) -> Query:
-        """The same question about the same table in another place."""
+        """Return the question about the same table in another place."""
         return replace(self, table=table)
 
 
@@ -508,9 +508,9 @@ PLAN_FORMAT = "tallystick/plan/1"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be asked, how it is bounded, which noise it gets, what it costs and how wrong it will be.
+    """A query with its bounds, its noise, its cost and its error.
 
-    Plans with the same hash ask the same question at the same price, on whatever engine.
+    Plans with the same hash ask the same question at the same cost, on every engine.
     """
 
     query: Query
@@ -534,7 +534,7 @@ class Plan:
 
     @property
     def question(self) -> str:
-        """The same over the question alone: plans that differ in price and noise have it in common."""
+        """Hash of the question alone: plans that differ in cost and noise have it in common."""
         if "" not in self._digests:
             self._digests[""] = self._digest({})
         return self._digests[""]
@@ -605,17 +605,17 @@ class Plan:
         return text_of(self.query, DIALECTS[dialect], self.salt)
 
     def on(self, source: Any) -> Plan:
-        """The same plan, hash and all, with the table in another place."""
+        """Return the plan, with its hash, with the table in another place."""
         return replace(self, query=self.query.about(replace(self.query.table, source=source_of(source))))
 
     def with_account(self, account: Account) -> Plan:
-        """The same plan, paid by this account."""
+        """Return the plan, paid by this account."""
         if account.adjacency != str(self.query.table.adjacency.value):
             raise AdjacencyMismatch(account.adjacency, self.query.table.adjacency.value)
         return replace(make_plan(self.query, self.budget, account=account), account=account, pure=self.pure)
 
     def reprice(self, budget: Mapping[str, Any], account: Account | None = None, query: Query | None = None) -> Plan:
-        """Return the plan with these words of its price changed, of the same question or of another one."""
+        """Return the plan with these words of its cost changed, of the same question or of another one."""
         return make_plan(query or self.query, {**self.budget, **budget}, account=account)
 
     def price(self, account: Account) -> Amount:
@@ -630,10 +630,10 @@ class Plan:
         progress: Callable[[str], None] | None = None,
         dataset: str | None = None,
     ) -> Release:
-        """Reserve, start, compute, add noise, store the answer in the ledger, and hand it out.
+        """Reserve, start, compute, add noise, store the answer in the ledger, and return it.
 
         The same ``key`` again returns the stored answer, byte for byte, and charges nothing; asked of other data it is
-        refused. Without a key every call is a release of its own, with noise and a price of its own: where the record
+        refused. Without a key every call is a new release, with new noise and a new charge: where the record
         has an answer to the same question, ``ts.errors.ChargedAgain`` warns before the charge and names its key. Data
         are known by their place, or by the name they are registered under, ``dataset``, wherever they
         are. What can be checked without data is checked before the charge; after that every failure keeps the charge.
@@ -661,7 +661,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str, *, account: Account | None = None, source: Any = None) -> Plan:
-        """The plan that ``to_json`` wrote. It is priced again, so an edited price or noise is found and refused."""
+        """Plan that ``to_json`` wrote. Its cost is computed again, so an edited cost or noise is refused."""
         with written("plan", PLAN_FORMAT):
             content = read(text, name="plan", longest=LONGEST_TEXT)
             if content["format"] != PLAN_FORMAT:
@@ -690,7 +690,7 @@ class Plan:
 
 
 def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | None = None) -> Plan:
-    """Price a question. The unit's name is that of the account, if there is one."""
+    """Return the plan of a question. The unit's name is that of the account, if there is one."""
     try:
         return _make_plan(query, budget, account)
     except Refused as problem:
@@ -705,7 +705,7 @@ def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | Non
 
 
 def _make_plan(query: Query, budget: Mapping[str, Any], account: Account | None) -> Plan:
-    """Price a question, without remedies for a refusal."""
+    """Return the plan of a question, without remedies for a refusal."""
     payer = account or query.table.account
     query = query if payer is None else within_block(query, payer)
     unit = None if payer is None else payer.unit
@@ -726,7 +726,7 @@ def _make_plan(query: Query, budget: Mapping[str, Any], account: Account | None)
 
 
 def _stated_pure(words: dict[str, Any]) -> bool:
-    """Take ``pure`` out of the words of a price: whether epsilon without a delta is said to be pure epsilon."""
+    """Take ``pure`` out of the words of a cost: whether epsilon without a delta is said to be pure epsilon."""
     pure = words.pop("pure", None)
     if pure is None or pure is False:
         return False

@@ -1,4 +1,4 @@
-"""What may be computed from all rows of one unit: the words ``ts.unit_count``, ``ts.row_number`` and their like.
+"""Values that may be computed from all rows of one unit: the words ``ts.unit_count``, ``ts.row_number`` and their like.
 
 Each is a function of the unit's rows as a bag: it gives the same on every run, engine and number of threads. So sums
 are of whole steps of a public grid, exact in any order, and orders end with all columns of the row.
@@ -60,7 +60,7 @@ class OfUnit:
 
     @property
     def ordered(self) -> bool:
-        """Whether it means nothing without an order of the rows."""
+        """True if it means nothing without an order of the rows."""
         return self.kind in ("row_number", "lag", "lead", *RANKS)
 
     def to_data(self) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def _between(value: Tree, low: int, high: int) -> Tree:
 
 
 def unit_count(column: str | None = None, *, most: int = 100) -> OfUnit:
-    """How many rows a unit has, or rows with a value in a column; more than ``most`` count as that.
+    """Number of rows of a unit, or of its rows with a value in a column; more than ``most`` count as that.
 
     >>> unit_count().to_data()
     {'kind': 'count', 'most': 100}
@@ -221,7 +221,7 @@ def unit_count(column: str | None = None, *, most: int = 100) -> OfUnit:
 
 
 def unit_count_distinct(column: str, *, most: int = 100) -> OfUnit:
-    """How many different values of a column a unit has; more than ``most`` count as that."""
+    """Number of different values of a column that a unit has; more than ``most`` count as that."""
     return OfUnit("count_distinct", column, most=most)
 
 
@@ -237,7 +237,7 @@ def unit_sum(column: str, lower: float, upper: float) -> OfUnit:
 
 
 def unit_mean(column: str, lower: float, upper: float) -> OfUnit:
-    """A unit's mean of a column, every value pulled between public bounds; missing where it has none."""
+    """A unit's mean of a column, every value pulled between public bounds; missing where the unit has no value."""
     return OfUnit("mean", column, lower, upper)
 
 

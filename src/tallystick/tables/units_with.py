@@ -1,4 +1,4 @@
-"""How many units of a group have a value in a column: SQL's COUNT(DISTINCT CASE WHEN ... THEN unit END)."""
+"""Number of units of a group that have a value in a column: SQL's COUNT(DISTINCT CASE WHEN ... THEN unit END)."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def tight_pair(laws: Sequence[Sequence[float]], neighbours: Sequence[tuple[int, 
     (None, 0.8, 0.25)
     """
     if not neighbours:
-        raise InvalidInput("neighbours", neighbours, "at least one pair of data sets")
+        raise InvalidInput("neighbours", neighbours, "at least one pair of datasets")
     masses = [require.distribution("laws", law) for law in laws]
     if len({law.size for law in masses}) != 1:
         raise InvalidInput("laws", "laws of several lengths", "laws over one space")

@@ -175,7 +175,7 @@ def gaussian_moments(*, mu: float) -> LossMoments:
     """
     m = check.nonnegative("mu", mu)
     if m > _LARGEST_MU:
-        raise InvalidInput("mu", mu, f"at most {_LARGEST_MU:g} (beyond it the third moment is no float)")
+        raise InvalidInput("mu", mu, f"at most {_LARGEST_MU:g} (beyond it the third moment is not a float)")
     kl = m * m / 2.0
     # third absolute moment of N(-kl, mu^2), in closed form
     z = kl / m if m > 0.0 else 0.0

@@ -67,7 +67,7 @@ class PiecewiseProfile:
         for epsilon, delta in points:
             e, d = check.nonnegative("epsilon", epsilon), check.probability("delta", delta)
             if e > _LARGEST:
-                raise InvalidInput("epsilon", epsilon, f"at most {_LARGEST:g} (beyond it e^epsilon is no float)")
+                raise InvalidInput("epsilon", epsilon, f"at most {_LARGEST:g} (beyond it e^epsilon is not a float)")
             ratios += [math.exp(-e), math.exp(e)]
             heights += [1.0 - math.exp(-e) * (1.0 - d), d]
         if len(ratios) == 1:

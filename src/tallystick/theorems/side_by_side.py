@@ -168,7 +168,7 @@ def limit(whole: Composition, delta: float) -> MethodAnswer:
     """The Gaussian limit of the sum of losses, worse direction, and the Berry-Esseen band around the truth."""
     steps = whole.steps()
     if not 0.0 < delta < 1.0:
-        raise DoesNotApply("the limit is read at 0 < delta < 1")
+        raise DoesNotApply("the limit is computed for 0 < delta < 1")
     forward = [_moments_of(step.loss.terms[0][0], Direction.REMOVE) for step, _ in steps]
     backward = [_moments_of(step.loss.terms[0][0], Direction.ADD) for step, _ in steps]
     counts = [count for _, count in steps]

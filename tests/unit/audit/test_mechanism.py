@@ -222,7 +222,7 @@ def test_a_failure_that_depends_on_the_data_is_an_output() -> None:
     assert "fails more often" in str(found)
     with pytest.raises(InvalidInput, match=r"fails in every draw .KeyError"):  # that is a mistake of the caller
         mechanism(lambda data: {}[data], neighbours=(1, 2), claim=ts.pure_dp(epsilon=1), draws=60)
-    with pytest.raises(InvalidInput, match="the same data set twice"):
+    with pytest.raises(InvalidInput, match="the same dataset twice"):
         mechanism(fails, neighbours=([2], [2]), claim=ts.pure_dp(epsilon=1), draws=60)
 
 

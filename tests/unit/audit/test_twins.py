@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 NAMED = (  # what the issue asks for, word by word
     "half the noise", "epsilon for epsilon/2", "wrong adjacency", "reused noise", "unclamped sum", "forgotten count",
     "low bits", "shuffled as Poisson", "batch size leaked", "unbounded intercept", "labels learned", "threshold",
-    "fails on", "seed reused", "clip forgotten", "L2 norm", "lattice", "amplification", "priced as one",
+    "fails on", "seed reused", "clip forgotten", "L2 norm", "lattice", "amplification", "charged as one",
 )  # fmt: skip
 QUICK = TWINS[::5]  # all of them: make campaign-audit
 

@@ -78,8 +78,8 @@ def scaled() -> list[Twin]:
     return [
         Twin("half the noise (Laplace)", (NINE, TEN), PURE, lambda d, r: len(d) + lap(r, 0.5), count),
         Twin("half the noise (Gaussian)", (0.0, 1.0), GDP, lambda d, r: d + gau(r, 0.5), lambda d, r: d + gau(r)),
-        Twin("epsilon for epsilon/2: two answers, one price", (NINE, TEN), PURE, several(2, 1.0), several(2, 2.0)),
-        Twin("four queries priced as one", (NINE, TEN), PURE, several(4, 1.0), several(4, 4.0)),
+        Twin("epsilon for epsilon/2: two answers, one cost", (NINE, TEN), PURE, several(2, 1.0), several(2, 2.0)),
+        Twin("four queries charged as one", (NINE, TEN), PURE, several(4, 1.0), several(4, 4.0)),
         Twin(
             "variance for standard deviation",
             (0.0, 0.5),
@@ -409,10 +409,10 @@ def chosen() -> list[Twin]:
         Twin("exponential mechanism without the half", scores, PURE, exponential(1.0), exponential(0.5)),
         Twin("noisy maximum, all scores told", scores, PURE, noisy_max(True), noisy_max(False)),
         Twin("sparse vector without noise on the threshold", stream, PURE, above(0.0, 99), above(2.0, 1), 20_000),
-        Twin("sparse vector, every hit for one price", turned, PURE, above(2.0, 99), above(2.0, 1), 20_000),
+        Twin("sparse vector, every hit for one cost", turned, PURE, above(2.0, 99), above(2.0, 1), 20_000),
         Twin("randomized response, too truthful", (0, 1), PURE, truthful(0.85), truthful(tell)),
         Twin("randomized response, asked again", (0, 1), PURE, truthful(tell, 2), truthful(tell)),
-        Twin("best of ten runs for the price of one", (NINE, TEN), PURE, best_of(10), count, 20_000),
+        Twin("best of ten runs for the cost of one", (NINE, TEN), PURE, best_of(10), count, 20_000),
     ]
 
 
@@ -429,7 +429,7 @@ HEAD = """# Broken twins
 
 {count} mechanisms that were broken on purpose, each beside an honest one that makes the same claim
 (`tests/unit/audit/twins.py`, from which this page is written). `make test` attacks a part of them with fixed seeds;
-`make campaign-audit` attacks all of them again and again, and counts false alarms on the honest ones
+`make campaign-audit` attacks all of them again and again, and counts honest ones that were rejected
 ([results](../../benchmarks/results/audit.md)).
 
 | what is wrong | claimed | neighbours |

@@ -60,7 +60,7 @@ def test_a_pure_release_is_said_to_be_its_epsilon_and_not_that_of_its_price(shel
 def test_an_update_of_what_is_not_registered_is_refused_and_registers_nothing(shell):
     for more in ([], ["--dry-run"]):
         said = shell(*ADD, "--update", "--name", "visitz", *more, code=2)
-        assert "no data set visitz" in said
+        assert "no dataset visitz" in said
         assert "visits (did you mean this?)" in said
     assert "visitz" not in shell("dataset", "list")
     assert "nothing is registered yet" in shell(*ADD, "--update", "--dry-run", "--ledger", "new.db", code=2)

@@ -89,7 +89,7 @@ def test_what_a_csv_file_does_not_hold_is_refused(clinic):
         from_csv(text, facts, measure="nothing")
     with pytest.raises(InvalidInput, match="without these columns"):
         from_csv("ward\nnorth\n", facts, measure="n")
-    with pytest.raises(InvalidInput, match="no number"):
+    with pytest.raises(InvalidInput, match="not a number"):
         from_csv("ward,n\nnorth,many\n", facts, measure="n")
     with pytest.raises(InvalidInput, match="tallystick/card"):
         from_csv(text, '{"schema": "other"}', measure="n")

@@ -37,7 +37,7 @@ def remove(path):
 def test_a_deleted_ledger_is_not_made_again_without_a_reason(file, config):
     first, _ = spent(file, config)
     remove(file)
-    with pytest.raises(LedgerIntegrity, match=f"knows ledger {first[:8]} .* there is none"):
+    with pytest.raises(LedgerIntegrity, match=f"knows ledger {first[:8]} .* no ledger is there"):
         Ledger(file, config=config)
     assert not file.exists()  # nothing was made
     second, used = spent(file, config, first_use="the first ledger was a trial")
@@ -90,7 +90,7 @@ def test_a_link_is_remembered_although_the_file_was_used_before(file, tmp_path, 
     link.symlink_to(file)
     assert spent(link, config) == (first, 2)
     link.unlink()
-    with pytest.raises(LedgerIntegrity, match="there is none"):
+    with pytest.raises(LedgerIntegrity, match="no ledger is there"):
         Ledger(link, config=config)
 
 
@@ -123,7 +123,7 @@ def test_another_schema_or_table_of_the_same_name_is_noticed(place, config):
             [[schema]] = connection.execute("SELECT current_schema()").fetchall()
             connection.execute(f"DROP SCHEMA {schema} CASCADE")
             connection.execute(f"CREATE SCHEMA {schema}")
-        with pytest.raises(LedgerIntegrity, match="there is none"):
+        with pytest.raises(LedgerIntegrity, match="no ledger is there"):
             Ledger(place, config=config)
         assert spent(place, config, first_use="dropped by mistake")[1] == 1
 
@@ -140,7 +140,7 @@ def test_a_reader_gets_the_same_error_for_a_ledger_that_is_gone(file, config):
     first, _ = spent(file, config)
     remove(file)
     for options in ({"create": False}, {"inspect": True}, {"expect_head": "0" * 64}):
-        with pytest.raises(LedgerIntegrity, match=f"knows ledger {first[:8]} .* there is none") as caught:
+        with pytest.raises(LedgerIntegrity, match=f"knows ledger {first[:8]} .* no ledger is there") as caught:
             Ledger(file, config=config, **options)
         assert [remedy.kind for remedy in caught.value.remedies] == ["start_again"]
         assert not file.exists()

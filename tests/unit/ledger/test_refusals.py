@@ -353,7 +353,7 @@ def test_a_renewed_lease_survives_an_export(tmp_path, config, monkeypatch):
 
 def test_no_loss_and_no_finite_loss_have_their_prices(people):
     assert people.price(ts.no_loss()).a0 == 0
-    with pytest.raises(Refused, match="no finite zCDP price"):
+    with pytest.raises(Refused, match="no finite zCDP cost"):
         people.price(ts.discrete_pair([0.5, 0.5], [1.0, 0.0]))
 
 

@@ -40,11 +40,11 @@ def test_the_honest_chain_replays(entries):
     ("kind", "fields", "rule"),
     [
         ("open", {"limit": [0, 0]}, "limit is wrong"),
-        ("open", {"limit": [5, -1]}, r"whole number|least price"),
+        ("open", {"limit": [5, -1]}, r"whole number|least cost"),
         ("open", {"filter": "pld"}, "cannot be read"),
         ("begin", {"lines": []}, "lines are missing"),
         ("begin", {"lines": [[99, 1, 0]]}, "cannot be read"),
-        ("begin", {"lines": [[3, -1, 0]]}, r"whole number|least price"),
+        ("begin", {"lines": [[3, -1, 0]]}, r"whole number|least cost"),
         ("begin", {"lines": [[3, 9 * 10**12, 0]]}, "passes its limit"),
         ("begin", {"lines": [[3, 1, 0], [2, 1, 0]]}, "out of order"),
         ("begin", {"plan": "other"}, "its hash"),
@@ -55,13 +55,13 @@ def test_the_honest_chain_replays(entries):
         ("commit", {"kind": "lease", "fence": 2, "lease_until": 5}, "fence"),
         ("burn", {"kind": "invented"}, "no known kind"),
         ("refund", {"kind": "commit", "answer_hash": ""}, "commit of a charge that is RESERVED"),
-        ("begin", {"lines": [[3, 1.0, 0]]}, r"whole number|least price"),
-        ("begin", {"lines": [[3, True, 0]]}, r"whole number|least price"),
-        ("begin", {"lines": [[3, 2**70, 0]]}, r"whole number|least price"),
-        ("open", {"limit": [2**70, 0]}, r"whole number|least price"),
-        ("open", {"limit": [5.5, 0]}, r"whole number|least price"),
-        ("register", {"least": 0}, r"whole number|least price"),
-        ("register", {"least": 1.5}, r"whole number|least price"),
+        ("begin", {"lines": [[3, 1.0, 0]]}, r"whole number|least cost"),
+        ("begin", {"lines": [[3, True, 0]]}, r"whole number|least cost"),
+        ("begin", {"lines": [[3, 2**70, 0]]}, r"whole number|least cost"),
+        ("open", {"limit": [2**70, 0]}, r"whole number|least cost"),
+        ("open", {"limit": [5.5, 0]}, r"whole number|least cost"),
+        ("register", {"least": 0}, r"whole number|least cost"),
+        ("register", {"least": 1.5}, r"whole number|least cost"),
         ("register", {"account": 999}, "cannot be read"),
         ("register", {"fixed": {"unit": None}}, "whom it protects"),
         ("clear", {"rows": []}, "nothing is cleared"),
@@ -191,8 +191,8 @@ def test_a_charge_below_the_least_price_or_by_another_population_is_refused(entr
     accounts = names(entries)
     source = entries[first(entries, "register")]["source"]
     for bad, rule in (
-        (about(entries, source, account=accounts["people"], amount=39), "least price"),
-        (about(entries, "b" * 64, account=accounts["a"], amount=39), "least price"),
+        (about(entries, source, account=accounts["people"], amount=39), "least cost"),
+        (about(entries, "b" * 64, account=accounts["a"], amount=39), "least cost"),
         (about(entries, source, account=accounts["guests"], amount=100), "closed data"),
     ):
         with pytest.raises(Broken, match=rule):

@@ -111,5 +111,5 @@ def test_texts_and_numbers_do_not_tell_blocks_apart(ledger: Ledger, tmp_path: Pa
     file = tmp_path / "shops.csv"
     file.write_text("pid,shop\n1,1\n2,01\n")
     table = ts.Private(str(file), account=ledger.open("one")).table(unit="pid", types={"shop": "integer"})
-    with pytest.raises(Refused, match="told apart by text values"):
+    with pytest.raises(Refused, match="distinguished by text values"):
         table.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count()).plan(rho=0.5)

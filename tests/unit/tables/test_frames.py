@@ -103,7 +103,7 @@ def test_tables_show_themselves_in_a_line_and_a_small_page():
     assert repr(rows) == "<Table memory: 4 columns; unit who, at most 2 groups and 1 row in each>"
     assert "1 filter; by ward (1 public)" in repr(grouped)
     assert "not capped yet" in repr(source.table(unit="who"))
-    assert repr(source).startswith("<Private memory, nobody pays yet")
+    assert repr(source).startswith("<Private memory, no account pays yet")
     for shown in (rows, grouped, source):
         assert len(repr(shown)) < 160
         assert "<b>" not in shown._repr_html_()

@@ -278,9 +278,9 @@ def test_the_sql_of_every_engine_is_the_one_that_was_reviewed(dialect: str) -> N
 
 
 def test_a_plan_without_a_price_names_no_word_that_nobody_typed(visits: Table) -> None:
-    with pytest.raises(InvalidInput, match=r"^no price is named; give one price: a rho, an epsilon, or an error$"):
+    with pytest.raises(InvalidInput, match=r"^no cost is named; give one cost: a rho, an epsilon, or an error$"):
         visits.agg(n=ts.count()).plan()
-    with pytest.raises(InvalidInput, match=r"^rho and epsilon are two prices; give one price"):
+    with pytest.raises(InvalidInput, match=r"^rho and epsilon are two costs; give one cost"):
         visits.agg(n=ts.count()).plan(rho=1.0, epsilon=1.0)
 
 

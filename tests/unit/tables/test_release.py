@@ -279,7 +279,7 @@ def test_registered_data_answer_only_about_those_they_protect(tmp_path: Path, ac
     bills = private.table(unit="patient").per_unit(max_groups=1, max_rows_per_group=2)
     register(Dataset("bills", "clinic", bills.to_data()), account)
     other = private.table(unit="region").per_unit(max_rows_per_group=1)
-    with pytest.raises(Refused, match="would protect somebody else"):
+    with pytest.raises(Refused, match="would protect other people"):
         other.agg(n=ts.count()).plan(rho=0.01).release(why="x")
     assert not account.history()
     with pytest.raises(Refused, match="does not depend on the name"):

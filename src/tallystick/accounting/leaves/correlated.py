@@ -75,7 +75,7 @@ class Correlated(Walked):
         how = "a binary tree" if self.coefficients is None else f"a band of {len(self.coefficients)}"
         return (
             f"correlated noise ({how} over {self.steps} steps): {self.mu:.6g}-GDP, if one unit takes part at most "
-            f"{self.uses} times with {self.separation} steps from one time to the next, whatever the pattern"
+            f"{self.uses} times with {self.separation} steps from one time to the next, for every pattern"
         )
 
 

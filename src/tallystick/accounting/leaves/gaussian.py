@@ -136,7 +136,7 @@ class Gdp(Leaf):
     def __post_init__(self) -> None:
         check.keep(self, mu=check.between("mu", self.mu, 0.0, LARGEST_MU))
         if self.mu == 0.0:
-            raise InvalidInput("mu", self.mu, "a number above 0; gdp(mu=0) is no loss")
+            raise InvalidInput("mu", self.mu, "a number above 0; gdp(mu=0) loses nothing")
 
     def pair(self, direction: Direction) -> DominatingPair:
         return gaussian_pair(self.mu)

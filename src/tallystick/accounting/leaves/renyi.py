@@ -97,7 +97,7 @@ class Zcdp(Leaf):
     def __post_init__(self) -> None:
         rho, delta = check.between("rho", self.rho, 0.0, LARGEST_RHO), check.probability("delta", self.delta)
         if rho == 0.0 and delta == 0.0:
-            raise InvalidInput("rho", self.rho, "a number above 0; zcdp(rho=0) is no loss")
+            raise InvalidInput("rho", self.rho, "a number above 0; zcdp(rho=0) loses nothing")
         check.keep(self, rho=rho, delta=delta)
 
     def pair(self, direction: Direction) -> DominatingPair:

@@ -31,7 +31,7 @@ class Batch:
         return f"<Batch of step {self.step}>"
 
     def __getitem__(self, place: object) -> NoReturn:
-        raise Refused("a batch is opened by trainer.step(batch), which clips and adds noise, and by nobody else")
+        raise Refused("only trainer.step(batch) opens a batch: it clips and adds noise")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

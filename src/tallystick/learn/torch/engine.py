@@ -553,7 +553,7 @@ def refuse(model: nn.Module, loss: Loss, *, slow: bool) -> None:
     if not trained:
         raise InvalidInput("model", type(model).__name__, "a model with a parameter that requires a gradient")
     if isinstance(loss, nn.Module) and any(p.requires_grad for p in loss.parameters()):
-        raise InvalidInput("loss", type(loss).__name__, "a loss without parameters of its own; put them into the model")
+        raise InvalidInput("loss", type(loss).__name__, "a loss without parameters; put them into the model")
     kinds = {p.dtype for p in trained} - {torch.float32, torch.float64}
     if kinds:
         raise Refused(

@@ -45,7 +45,7 @@ class Team:
         finally:
             processes.broadcast(told, src=0)
         if int(told) == _FAILED:
-            raise Refused("the first process could not go on, so nobody does")
+            raise Refused("the first process could not continue, so all processes stop")
         return None if int(told) == _OVER else int(told)
 
     def released(self, total: Tensor, noisy: Callable[[Tensor], Tensor]) -> Tensor:

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from tallystick.ledger.training import Run
 
 ONLY_OURS = (
-    "a step takes the batch that trainer.batches(...) handed out last, once. A loader of your own deals batches by "
-    "another rule than the one that was priced (shuffling is not Poisson sampling)"
+    "a step takes the batch that trainer.batches(...) returned last, once. Another loader draws batches by "
+    "another rule than the one that was charged for (shuffling is not Poisson sampling)"
 )
 
 
@@ -56,7 +56,7 @@ NOT_STEPPED = (
 )
 _NO_STEP = -2
 
-_PLAN = "a plan made by ts.learn.sgd_plan(...); ts.last_iterate does not apply, because every step is handed out"
+_PLAN = "a plan made by ts.learn.sgd_plan(...); ts.last_iterate does not apply, because every step is published"
 
 
 class UndeclaredClasses(UserWarning):

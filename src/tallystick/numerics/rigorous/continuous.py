@@ -136,7 +136,7 @@ def _line_points(mu: Ball, q: Ball, removing: bool, tilt: float, frequency: floa
     right = mean + math.sqrt(2 * (wanted + max(0.0, lift))) + 1 + size
     first, last = math.floor(-left / float(step)), math.ceil(right / float(step))
     if last - first > MOST_POINTS:
-        raise NotComputable("a rigorous read-out of this composition needs too many quadrature points")
+        raise NotComputable("a rigorous value of this composition needs too many quadrature points")
     work((last - first) * point_work())
     points = []
     for k in range(first, last + 1):
@@ -231,7 +231,7 @@ def _sampled_interval(
         half = min(1.0, 20.0 / (frequency + 1e-9), 12.0 / (1.0 + tilt), length / 2)
         count = math.ceil(length / (2 * half))
         if count * ORDER > MOST_POINTS:
-            raise NotComputable("a rigorous read-out of this composition needs too many quadrature points")
+            raise NotComputable("a rigorous value of this composition needs too many quadrature points")
         work(count * ORDER * point_work())
         r = end / count
         found, error = list(atoms), arb(0)

@@ -138,7 +138,7 @@ def work(amount: float) -> None:
     left = _left.get()
     if left is not None:
         if amount > left[0] or time.thread_time() > _until.get():  # nothing is spent: a smaller piece may still fit
-            raise NotComputable("a rigorous read-out of this composition takes too long")
+            raise NotComputable("a rigorous value of this composition takes too long")
         left[0] -= amount
 
 
@@ -199,7 +199,7 @@ MOST_POINTS = 2**16
 
 def _check_few(points: int) -> None:
     if points > MOST_POINTS:
-        raise NotComputable(f"no rigorous read-out of noise on {points:,} lattice points; at most {MOST_POINTS:,}")
+        raise NotComputable(f"no rigorous value of noise on {points:,} lattice points; at most {MOST_POINTS:,}")
 
 
 def discrete_laplace_base(scale: Ball, shift: int) -> Base:

@@ -171,7 +171,7 @@ class BallSum:
                 profile, _ = finite_profile(laws, epsilon, min(aim, -1e-9))
                 delta = infinite + profile(arb(epsilon)).nonnegative_part()
                 return _down(delta), min(1.0, _up(delta))
-        raise NotComputable("delta is too small for a rigorous read-out")
+        raise NotComputable("delta is too small for a rigorous value")
 
     def epsilon(self, delta: float) -> tuple[float, float]:
         """(lower, upper) doubles around the least epsilon with delta(epsilon) <= delta."""

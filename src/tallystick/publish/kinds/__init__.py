@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Kind(Plain, ABC):
-    """What is asked, as plain data."""
+    """The query as plain data."""
 
     __slots__ = ()
 
@@ -37,4 +37,4 @@ class Kind(Plain, ABC):
 
     @abstractmethod
     def work(self, request: Request, book: Ledger) -> Work:
-        """Return the request ready to be priced and paid; no private data is opened."""
+        """Return the request with its cost, ready to be paid; no private data is opened."""

@@ -33,7 +33,7 @@ class Caps(Kind):
     beyond: float = BEYOND
 
     def work(self, request: Request, book: Ledger) -> CapsWork:
-        """Return the quantiles with their price."""
+        """Return the quantiles with their cost."""
         dataset = find(self.dataset, book)
         account = book.open(dataset.population)
         table = dataset.opened(account)
@@ -57,7 +57,7 @@ class CapsWork(Work):
     asked: Asked
 
     def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
-        """Return a denial with prices that fit; no measure of a suggestion can be left out."""
+        """Return a denial with costs that fit; no measure of a suggestion can be left out."""
         return for_suggestion(Work.denial(self, problem))
 
     def answer(self, progress: Progress) -> Answer:

@@ -26,7 +26,7 @@ class LinearFit(Fit):
     """Least squares of the target on its features."""
 
     def work(self, request: Request, book: Ledger) -> LinearWork:
-        """Return the sums with their price."""
+        """Return the sums with their cost."""
         dataset, account, table = self.registered(book)
         regression = linear_regression(table, target=self.target, features=self.features, bounds=self.bounds)
 
@@ -46,7 +46,7 @@ class LinearWork(Work):
     regression: Regression
 
     def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
-        """Return a denial with prices that fit; no sum of a model can be left out."""
+        """Return a denial with costs that fit; no sum of a model can be left out."""
         return for_model(Work.denial(self, problem))
 
     def answer(self, progress: Progress) -> Answer:

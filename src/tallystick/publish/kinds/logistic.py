@@ -23,7 +23,7 @@ class LogisticFit(Fit):
     solver: str | None = None
 
     def work(self, request: Request, book: Ledger) -> RowsWork:
-        """Return the fit with its price."""
+        """Return the fit with its cost."""
         dataset, account, table = self.registered(book)
 
         def fit(words: Mapping[str, Any]) -> Any:

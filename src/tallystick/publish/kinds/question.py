@@ -1,4 +1,4 @@
-"""A question: a saved plan of a registered data set, with its own price."""
+"""A question: a saved plan of a registered dataset, with its own cost."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Question(Kind):
-    """A plan as ``Plan.to_json`` writes it, and the data set that it is about."""
+    """A plan as ``Plan.to_json`` writes it, and the dataset that it is about."""
 
     dataset: str
     plan: Mapping[str, Any]
     account: str | None = None
-    """The account that pays: the population of the data set, or a block of it."""
+    """The account to be charged: the population of the dataset, or a block of it."""
     source: str | None = field(default=None, repr=False)
     """The place of the data, if they moved. It is opened with the rights of the process, so a service must refuse it
     from its clients."""
     is_new: bool = False
-    """True if it is a release of its own under a new key; else the plan and its data are the key."""
+    """True if it is a new release under a new key; else the plan and its data are the key."""
 
     @classmethod
     def of(cls, dataset: str, plan: Plan, **options: Any) -> Question:
@@ -43,7 +43,7 @@ class Question(Kind):
         return cls(dataset, json.loads(plan.to_json()), **options)
 
     def work(self, request: Request, book: Ledger) -> Work:
-        """Return the plan, priced again, for the data set it was made for and the units that it protects."""
+        """Return the plan for the dataset and the units that it was made for, with its cost computed again."""
         if request.cost.words:
             raise InvalidInput("cost", request.cost.words, "no cost: a plan has its own")
         dataset = find(self.dataset, book)

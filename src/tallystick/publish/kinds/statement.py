@@ -1,4 +1,4 @@
-"""A statement in SQL about registered data sets."""
+"""A statement in SQL about registered datasets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Statement(Kind):
     public: Mapping[str, PublicTable] = field(default_factory=dict)
 
     def work(self, request: Request, book: Ledger) -> StatementWork:
-        """Return the statement, planned; its price is its own, that of the request, or the registered one."""
+        """Return the statement, planned; its cost is its own, that of the request, or the registered one."""
         statement = planned(self.text, catalogue(book, self.public), **request.cost.words)
         account, name = statement.plan.account, statement.released.known.dataset
         assert account is not None
@@ -100,7 +100,7 @@ class StatementWork(Work):
         return self.key if self.asked.form is None else None
 
     def explained(self) -> answers.Explained:
-        """Return price, error and whether the record has the answer."""
+        """Return cost, error and whether the record has the answer."""
         return answers.explained(self.statement, self.account, key=self._named)
 
 

@@ -1,1 +1,1 @@
-"""Where a plan's integers are computed. An engine is a file; ``base`` says what one must do."""
+"""Engines that compute a plan's integers. An engine is a file; ``base`` says what one must do."""

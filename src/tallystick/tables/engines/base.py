@@ -1,4 +1,4 @@
-"""What an engine must do: name a table, take public tables, keep a stage, and hand back small integer results."""
+"""Interface of an engine: name a table, take public tables, keep a stage, and hand back small integer results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Engine(Protocol):
         """Fail now if settings of the engine would make it fail at the first row of a stored table."""
 
     def like(self, tables: Sequence[str]) -> str | None:
-        """What decides how SQL over no rows of these tables fares here, besides its text; None if that is unknown."""
+        """Facts besides its text that decide how SQL over no rows of these tables fares; None if that is unknown."""
 
     def show(self, name: str, sql: str) -> None:
         """Give a query a name; it is computed wherever the name is used."""
@@ -68,7 +68,7 @@ class SortingEngine(Engine, Protocol):
     """An engine whose rows can be counted and had as arrays: one with ``words.sorts`` that is ``in_shares``."""
 
     def stored_rows(self, table: str) -> int:
-        """How many rows a stored table has, or a few more; asked of engines ``in_shares``, and once."""
+        """Number of rows of a stored table, or a few more; asked of engines ``in_shares``, and once."""
 
     def arrays(self, sql: str) -> list[NDArray[Any]]:
         """The columns of a query of whole numbers and texts, none missing, as arrays of ours."""

@@ -3,9 +3,9 @@
 A file is RFC 4180: a cell that holds a delimiter, a quote or a line break stands in quotes, quotes inside are doubled.
 Where records end follows from the bytes before and from nothing else, so what one person wrote into a cell, in quotes
 as any writer of CSV puts it, cannot end a record or start another. What is not RFC 4180 costs as little as can be: a
-record that is longer than ``LONGEST_RECORD``, is no UTF-8, or holds a NUL is dropped; where a quote is not closed, or
+record that is longer than ``LONGEST_RECORD``, is not UTF-8, or holds a NUL is dropped; where a quote is not closed, or
 text follows one that is, only the line on which that record begins is dropped, and not the lines after it. (A writer
-that does not quote at all lets people write lines of their own, or open a quote that somebody else's text, if that
+that does not quote at all lets people write whole lines, or open a quote that another person's text, if that
 begins with a delimiter or a line break, happens to close; no reader can tell such a file from a true one.)
 """
 
@@ -91,7 +91,7 @@ def reserve(copy: Path, size: int) -> None:
 
 
 def line_ends(copy: Path) -> int:
-    """How many there are in a private copy: at least as many as records, and more where cells hold some."""
+    """Number of line breaks in a private copy: at least as many as records, and more where cells hold some."""
     with copy.open("rb") as file:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK), b""))
 
@@ -151,7 +151,7 @@ def _patterns(comma: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes], re.Pa
 
 
 def _requoted(body: bytes, cell: re.Pattern[bytes], comma: bytes) -> bytes:
-    """The same record with all bare cells in quotes."""
+    """Return the record with all bare cells in quotes."""
     pieces, at = [], 0
     while at <= len(body):
         match = cell.match(body, at)

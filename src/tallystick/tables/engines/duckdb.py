@@ -170,7 +170,7 @@ class DuckEngine:
         self._name_sources()
 
     def identify(self, table: str) -> Identity:
-        """Whether a table of a DuckDB file is stored there, and what else in that file is not.
+        """Return the identity: is a table of a DuckDB file stored there, and what else in that file is not?
 
         The file itself is identified by its descriptor.
         """
@@ -263,7 +263,7 @@ class DuckEngine:
         return self.headers[place]
 
     def _copy(self, place: str, *, rows: bool) -> Path:
-        """Where the records go. The rehearsal has an empty file of its own."""
+        """Return the file for the records. The rehearsal has a separate, empty file."""
         kind = "rows" if rows else "empty"
         return self.scratch.path / f"{kind}{self.source.paths.index(place)}.csv"
 
@@ -361,7 +361,7 @@ _column = name
 
 
 def _bytes(reader: Reader) -> float:
-    """How much there is to read, as far as that is known at once."""
+    """Size of what there is to read, as far as that is known at once."""
     files = sum(file.size for file in reader.files.values())
     if reader.source.kind != "memory":
         return files

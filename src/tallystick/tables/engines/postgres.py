@@ -157,7 +157,7 @@ class PostgresEngine:
                 raise Unavailable(f"table {table!r} was changed while it was opened; ask again")
 
     def _fact(self, fact: str, table: str) -> Any:
-        """What the catalogue says about a table, asked once."""
+        """Return the catalogue's facts about a table, asked once."""
         relation = self._relation(table)
         if (fact, table) not in self._facts:
             self._facts[fact, table] = _FACTS[fact](self.connection, relation)

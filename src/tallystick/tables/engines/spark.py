@@ -119,7 +119,7 @@ class SparkEngine:
         return DataFrame(made, session)
 
     def _empty(self, frame: Any) -> Any:
-        """No rows with the columns of a frame. Spark does not know that there are none, and leaves out nothing that it
+        """No rows with the columns of a frame. Spark does not know that it has no rows, and leaves out nothing that it
         would do with some: what WHERE FALSE is asked of it forgets before it has made any code of it.
         """
         from pyspark.sql import DataFrame  # optional
@@ -166,7 +166,7 @@ class SparkEngine:
         return self._frame(pinned(plan, self.session), frame.sparkSession)
 
     def _found(self, table: str) -> Any:
-        """What a name means to Spark now."""
+        """Meaning of a name to Spark now."""
         from pyspark.errors import AnalysisException  # optional
 
         if hasattr(self.given, "sparkSession"):  # a data frame is the one table there is
@@ -185,7 +185,7 @@ class SparkEngine:
         return found if entry is None else self.session.table(_quoted(entry))
 
     def _origin(self, table: str) -> Origin:
-        """Where the rows of a table come from; read once from the plan of the frame that is read."""
+        """Origin of the rows of a table; read once from the plan of the frame that is read."""
         if table not in self.origins:
             plan = self._of(table)._jdf.queryExecution().analyzed()
             origin = origin_of(plan, self.held, self.session._jvm)

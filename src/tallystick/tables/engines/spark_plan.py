@@ -26,7 +26,7 @@ _COPIES: Final = (
     "org.apache.spark.rdd.LocalCheckpointRDD",
     "org.apache.spark.rdd.ReliableCheckpointRDD",
 )
-"""Classes of RDD that hold rows of their own. Every other RDD without a parent reads its rows from elsewhere."""
+"""Classes of RDD that hold rows. Every other RDD without a parent reads its rows from elsewhere."""
 _ELSEWHERE_IN_THE_PLAN: Final = ("CTERelationRef",)
 _FILES_V1: Final = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _LISTED_ONCE: Final = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
@@ -56,7 +56,7 @@ _WITH_CONTAINER: Final = ("abfs", "wasb")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where rows of a plan come from."""
+    """Origin of the rows of a plan."""
 
     kind: str
     """``TABLE`` for a catalogue table of files, otherwise words that say what the plan is."""
@@ -78,7 +78,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What one leaf of a plan reads."""
+    """Source that one leaf of a plan reads."""
 
     marks: frozenset[str] = frozenset()
     near: frozenset[str] = frozenset()
@@ -300,7 +300,7 @@ def _partitions_are_named(index: Any, entry: Any, systems: FileSystems, java: An
 
 
 def _read_by_rdd(last: Any) -> _Read:
-    """What an RDD reads: nothing, if all of its lineage starts from rows that Spark holds."""
+    """Sources that an RDD reads: nothing, if all of its lineage starts from rows that Spark holds."""
     seen: set[int] = set()
     waiting = [last]
     while waiting:
@@ -383,7 +383,7 @@ def _marks_of(places: list[Place]) -> frozenset[str]:
 
 
 def _marks_above(places: list[Place]) -> frozenset[str]:
-    """Marks of all folders above files and folders: whatever is registered there holds these files."""
+    """Marks of all folders above files and folders: a dataset that is registered there holds these files."""
     above: set[Place] = set()
     for scheme, authority, path in places:
         real = os.path.realpath(path) if _is_local((scheme, authority, path)) else path
@@ -442,7 +442,7 @@ def _table_folder(path: PurePosixPath) -> list[PurePosixPath]:
 
 
 def _entry_of(node: Any) -> Any:
-    """The catalogue's entry of a relation or a view; None if it has none."""
+    """The catalogue's entry of a relation or a view; None without an entry."""
     kind = _simple(node)
     if kind == "View":
         return None if node.isTempView() else node.desc()

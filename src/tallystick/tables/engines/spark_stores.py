@@ -71,7 +71,7 @@ class FileSystems:
     def _is_known(self, scheme: str, authority: str) -> bool:
         """True if the classes of a store are known.
 
-        Hadoop keeps one object per store, whatever the configuration says later. Another process, or a configuration
+        Hadoop keeps one object per store, also if the configuration changes later. Another process, or a configuration
         that switches this off, makes a new one of the configured class. So both are asked.
         """
         path = self._hadoop.Path(f"{scheme}://{authority}/")

@@ -1,4 +1,4 @@
-"""What a column of a published table is, what was done to its values, and who counts how often."""
+"""Words for a column of a published table: what it is, what was done to its values, and who counts how often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What caps and bounds left out of a table: how much, of how much, and which share; read from the noisy integers.
+"""Reports on what caps and bounds left out: how much, of how much, and which share; read from the noisy integers.
 
 A new report is one function and its entry in ``REPORTS``: the function reads one part and gives its lines, and the
 entry says which questions have such a part. ``words`` has their sentences. Reading is post-processing. A share is a
@@ -143,7 +143,7 @@ def values_outside(part: Outside, reading: Reading) -> Iterator[Line]:
 
 @dataclass(frozen=True, slots=True)
 class LimitReport:
-    """Of which questions what is told, of which total that is a share, and its lines."""
+    """One report: which questions have it, the total of which its number is a share, and its lines."""
 
     parts: Callable[[Query, int], Sequence[OfTable]]
     """Return the parts that a question has, by what is public alone; a unit's rows are seen up to the second one."""
@@ -156,7 +156,7 @@ REPORTS: Final[Mapping[type[OfTable], LimitReport]] = {
     RowsOver: LimitReport(_rows_exceeding, RowsCounted(), rows_over),
     Outside: LimitReport(lambda query, _: outside_parts(query), RowsCounted(), values_outside),
 }
-"""The report of each part, in the order in which they are told. Totals have none: they are told with the parts."""
+"""The report of each part, in the order of the output. Totals have no report: they stand with the parts."""
 
 
 def limit_lines(

@@ -18,7 +18,7 @@ CELLS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What happened, to which column or limit, and a noisy whole number of it; intervals hold the privacy noise alone.
+    """An event, its column or limit, and a noisy whole number of it; intervals hold the privacy noise alone.
 
     A line about a column has no number: ``what`` names the column, and ``did`` says what was done to it. ``of`` says
     what ``total`` and ``share`` are of, and is empty where that was not asked.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 USUAL_SIZE = 1_000
 """Rows in a group for which an error is shown if no size is named."""
 GROUP_SIZES = (10, 100, 1_000, 10_000)
-"""Rows in a group for which errors are shown where they depend on that and nobody says how many there are."""
+"""Rows in a group for which errors are shown where they depend on that and the caller does not name sizes."""
 
 RULES = (
     "rows with a missing unit or group are dropped",
@@ -55,7 +55,7 @@ LOCAL_RULES = (
 
 
 def _local_rules(table: Table) -> tuple[str, ...]:
-    """What steps that see all rows of a unit do, and which other tables take part."""
+    """Rules of steps that see all rows of a unit, and which other tables take part."""
     others = sorted({leaf.name for leaf in table.leaves()} - {table.name})
     named = (f"other private tables that take part: {', '.join(others)}",) if others else ()
     return (*LOCAL_RULES, *told_of_joins(table), *named) if any(step.local for step in table.steps) else ()
@@ -92,7 +92,7 @@ def facts(plan: Plan) -> dict[str, Any]:
 
 
 def warnings(plan: Plan) -> list[str]:
-    """What a person should know before this plan is paid for, by what is public alone."""
+    """Warnings for a person before this plan is paid for, by what is public alone."""
     table = plan.query.table
     numbers = {part.column for part in plan.query.parts if isinstance(part, ColumnPart)} & set(table.base.names)
     if table.source.member(table.name)[0].kind != "csv" or not numbers:
@@ -219,13 +219,13 @@ def cost_words(plan: Plan) -> str:
 
 
 def _removed(plan: Plan) -> list[dict[str, Any]]:
-    """What will be told of the caps and bounds, and how exactly."""
+    """Reports on the caps and bounds, and how exact they are."""
     laws = {noise.part: noise.law.half_width(0.05) * noise.part.scale for noise in plan.noises}
     return [{"what": what, "error": laws[part]} for part in plan.query.removed for what in part.told]
 
 
 def _clamping(plan: Plan) -> str:
-    """What bounds can do to means and totals, and what is known about it; empty if no value can be outside them."""
+    """Effect of bounds on means and totals, and what is known about it; empty if no value can be outside them."""
     moved = outside_parts(plan.query, [one for _, one in plan.query.measures if one.moved_by_clamping])
     if not moved:
         return ""
@@ -279,7 +279,7 @@ def _parts(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _quoted_delta(plan: Plan) -> float:
-    """The delta at which the plan's epsilon is shown: that of the account that pays, or the usual one without any."""
+    """The delta at which the plan's epsilon is shown: that of the account, or the usual one without an account."""
     spent = plan.delta or 0.0
     usual = max(USUAL_DELTA, 10 * spent)
     return usual if plan.account is None else plan.account.quoted_delta(spent) or usual

@@ -27,7 +27,7 @@ HOW_FAR = (
 class Report:
     """The plan of a table and the names under which it is shown.
 
-    ``names`` are those of measures that are shown under others, ``computed`` the columns that are none, and
+    ``names`` are those of measures that are shown under others, ``computed`` the columns that are not measures, and
     ``intervals`` says whether any column has one.
     """
 

@@ -1,7 +1,7 @@
-"""What the cap on rows left out of each group: units with more rows there than count, and those rows.
+"""Report on what the cap on rows left out of each group: units with more rows there than count, and those rows.
 
 Of the cells of a unit that count, so at most max_groups of them: what one cell adds is bounded, and noise is that of a
-count (docs/theory/query-removed.md). What the cap on groups left out of a group cannot be bounded, and is not told.
+count (docs/theory/query-removed.md). What the cap on groups left out of a group cannot be bounded, and is not reported.
 """
 
 from __future__ import annotations

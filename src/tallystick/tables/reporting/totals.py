@@ -1,6 +1,6 @@
 """Totals of a whole table, of which the numbers that caps leave out are a share: its units and its rows that count.
 
-Each is a number with noise of its own (docs/theory/query-removed.md). A part knows its SQL.
+Each is a number with its own noise (docs/theory/query-removed.md). A part knows its SQL.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Seen(OfTable):
 
     @abstractmethod
     def asked(self, words: Words, cells: Tree, signed: bool, caps: Caps) -> exp.Query:
-        """Its number in one line; ``cells`` are those that count, with a sign where some are taken away again."""
+        """Its number in one line; ``cells`` are those that count, with a sign where some are subtracted again."""
 
     @abstractmethod
     def of_unit(self, words: Words, out: Tree, caps: Caps) -> Tree:
-        """What a unit adds to it, from all its cells; ``out`` says of a cell that it does not count."""
+        """Amount that a unit adds to it, from all its cells; ``out`` says of a cell that it does not count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,7 +247,7 @@ def capital(text: str) -> str:
 
 
 def not_measured(*, limits: bool, bounds: bool) -> str:
-    """Return that the effect of limits or bounds was not measured; empty if there are none.
+    """Return that the effect of limits or bounds was not measured; empty without limits and bounds.
 
     >>> not_measured(limits=True, bounds=True)
     'The effect of limits and bounds was not measured.'
@@ -281,7 +281,7 @@ def groups_shown(threshold: int, who: str) -> str:
 
 
 def contribution(who: str, *, groups: int | None, rows: int | None) -> str:
-    """Return how much of one person counts, by the limits; None is no such limit.
+    """Return how much of one person counts, by the limits; None means no such limit.
 
     >>> contribution("patient", groups=2, rows=3), contribution("employee", groups=None, rows=1)
     ('a patient counts in at most 2 groups, with at most 3 rows in each', 'an employee counts with at most 1 row')

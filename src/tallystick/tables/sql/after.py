@@ -1,4 +1,4 @@
-"""What a statement does with the released table: HAVING, ORDER BY, LIMIT, arithmetic, windows, a SELECT around it.
+"""Steps of a statement on the released table: HAVING, ORDER BY, LIMIT, arithmetic, windows, a SELECT around it.
 
 All of it is post-processing, so it is free; it runs in an engine that sees the released table alone.
 """
@@ -48,7 +48,7 @@ class Released:
     ends: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def called(self, alias: str, columns: list[str]) -> Released:
-        """The same under an alias, with new names for the first columns where given."""
+        """Return the released table under an alias, with new names for the first columns where given."""
         if not columns:
             return replace(self, alias=alias)
         if len(columns) > len(self.names):
@@ -113,7 +113,7 @@ class Released:
                     raise self.text.refused(
                         f"GROUP BY {column.name}", column,
                         f"{self.query.table.unit} in the inner GROUP BY, so that one unit's rows are added up",
-                        why="it is a noisy number, and nearly every row would be a group of its own",
+                        why="it is a noisy number, and nearly every row would be a separate group",
                     )  # fmt: skip
 
     def _noisy(self, value: exp.Expr) -> bool:
@@ -122,7 +122,7 @@ class Released:
 
     @property
     def unchanged(self) -> bool:
-        """Whether it only picks columns of the release."""
+        """True if it only picks columns of the release."""
         steps = ("where", "order", "limit", "offset", "distinct", "group")
         if not isinstance(self.after.args["from_"].this, exp.Table):
             return False
@@ -161,11 +161,11 @@ class Released:
 
     @property
     def intervals(self) -> bool:
-        """Whether any output has an interval."""
+        """True if any output has an interval."""
         return any(self._ends().values())
 
     def _shown(self) -> exp.Select:
-        """What is run: the outputs, and after them the ends of their intervals."""
+        """SELECT that is run: the outputs, and after them the ends of their intervals."""
         tree = self.after.copy()
         for pair in self._ends().values():
             for name, column in pair.items():
@@ -195,7 +195,7 @@ class Released:
 
 
 def _adds_up(tree: exp.Select) -> bool:
-    """Whether a SELECT makes one row of several; a window does not."""
+    """True if a SELECT makes one row of several; a window does not."""
     added = any(each.find_ancestor(exp.Window) is None for each in tree.find_all(exp.AggFunc))
     return added or any(tree.args.get(name) is not None for name in ("group", "having"))
 
@@ -249,7 +249,7 @@ def finished(text: Text, tree: exp.Select) -> None:
 
 
 def named_outputs(tree: exp.Select, inner: tuple[str, ...]) -> tuple[str, ...]:
-    """Give every output column a name of its own; * stands for all columns inside."""
+    """Give every output column a different name; * stands for all columns inside."""
     made: list[exp.Expr] = []
     names: list[str] = []
     for each in tree.expressions:

@@ -1,4 +1,4 @@
-"""A planned statement, paid for and answered; the same question again is answered from the record, for nothing."""
+"""A planned statement, paid for and answered; the same question again is answered from the record, without a charge."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Answered(Columns):
     paid: str
     left: str
     epsilon: str = ""
-    """The answer alone as epsilon; empty if the price is an epsilon."""
+    """The answer alone as epsilon; empty if the cost is an epsilon."""
     form: OneForm | None = None
     """Where an automatic key was used: the form of the question that was released, whose names ``release`` has."""
 
@@ -94,12 +94,12 @@ class Answered(Columns):
 
     @property
     def fresh(self) -> bool:
-        """Whether it was released now; otherwise it is the answer that the record had, and nothing was charged."""
+        """True if it was released now; otherwise it is the answer that the record had, and nothing was charged."""
         return self.release.fresh
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know about these numbers."""
+        """Notes for a person about these numbers."""
         return (*self.statement.notes, *self._report.notes(self.removed(), self._noisy))
 
     @property
@@ -120,7 +120,7 @@ class Answered(Columns):
         return too_noisy_to_use(self.data, kept, self.groups)
 
     def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Line, ...]:
-        """What the caps and bounds left out, as ``Release.removed`` says it, under the statement's own names."""
+        """Numbers left out by caps and bounds, as ``Release.removed`` says it, under the statement's own names."""
         numbers, parts = self.release.numbers, self.statement.plan.query.removed
         if self.form is None or any(self.form.part(part) not in numbers for part in parts):
             return self.release.removed(confidence=confidence)
@@ -128,23 +128,23 @@ class Answered(Columns):
         return limit_lines(parts, found, confidence, self._report.who)
 
     def about_csv(self) -> str:
-        """What the columns and intervals are about and what the caps left out, as CSV text."""
+        """Meaning of the columns and intervals and what the caps left out, as CSV text."""
         return csv_text(CELLS, self._report.about(self.removed(), self._noisy))
 
     @property
     def called(self) -> dict[str, str]:
-        """What the columns of ``release`` are called here, of those that are shown as they are."""
+        """Names of the columns of ``release`` here, of those that are shown as they are."""
         return called(self.statement, self.form)
 
     @property
     def _report(self) -> Report:
-        """What is said beside the table, each measure under the name of the column that shows it."""
+        """Report beside the table, each measure under the name of the column that shows it."""
         released = self.statement.released
         return Report(self.statement.plan, _outputs(self.statement), released.computed, released.intervals)
 
     @property
     def cost(self) -> str:
-        """What was charged, and what is left."""
+        """Words for what was charged, and what is left."""
         receipt = self.release.receipt
         assert receipt is not None
         if self.fresh:
@@ -203,7 +203,7 @@ def names_of(statement: Statement, form: OneForm | None) -> Names:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What a statement would cost and how wrong it would be. No data was opened and nothing was charged."""
+    """Cost and error of a statement. No data was opened and nothing was charged."""
 
     statement: Statement
     paid: str
@@ -211,9 +211,9 @@ class Explained:
     recorded: str = ""
     """The hash of the plan in the record, where an automatic key makes one record of every form of the question."""
     cost: str = ""
-    """The price beside what is left, and as epsilon, for people."""
+    """The cost beside what is left, and as epsilon, for people."""
     before: int | None = None
-    """The charge that has answered it, so that asking costs nothing; None where there is none."""
+    """The charge that has the answer, so that asking costs nothing; None without such a charge."""
     paid_before: ChargedAgain | None = None
     """The warning that the record has the answer under another key."""
 
@@ -230,7 +230,7 @@ class Explained:
         return "\n".join(visible(line) for line in lines)
 
     def _record(self) -> str:
-        """Whether the record has the answer."""
+        """True if the record has the answer."""
         if self.before is not None:
             return f"Asked before: charge {self.before} has the answer, and it costs nothing."
         return "Not asked before." if self.paid_before is None else f"{self.paid_before.text(in_sql)}."
@@ -253,7 +253,7 @@ class Explained:
 
 
 def explained(statement: Statement, account: Account | None, *, key: str | None = None) -> Explained:
-    """The price in the account's currency, where there is an account, and whether the record has the answer."""
+    """The cost in the account's currency, where there is an account, and whether the record has the answer."""
     plan, form = statement.plan, form_of(statement)
     recorded = "" if form is None else form.plan.hash
     if account is None:
@@ -276,7 +276,7 @@ def explained(statement: Statement, account: Account | None, *, key: str | None 
 
 
 def _epsilon(plan: Plan, account: Account, price: Amount) -> str:
-    """Return the cost of a plan alone as epsilon; empty if the price is an epsilon."""
+    """Return the cost of a plan alone as epsilon; empty if the cost is an epsilon."""
     return epsilon_alone(plan.privacy, price, account.quoted_delta(float(price.delta)))
 
 
@@ -290,7 +290,7 @@ def answered(
 ) -> Answered:
     """Pay for the statement and answer it.
 
-    Without a key, a declared version of the data makes one: whoever asks the same of it, in whatever words, gets the
+    Without a key, a declared version of the data makes one: a caller who asks the same of it, in any words, gets the
     same bytes under the names that the statement has for them.
     """
     if account is None:
@@ -353,7 +353,7 @@ def other_forms(statement: Statement, asked: AskedAs) -> Forms:
 
 @contextmanager
 def quiet_reasons(asked: AskedAs) -> Iterator[None]:
-    """Under an automatic key, accept that an earlier caller of the same question had a reason of their own."""
+    """Under an automatic key, accept that an earlier caller of the same question had another reason."""
     with warnings.catch_warnings():
         if asked.form is not None:
             warnings.simplefilter("ignore", OtherReason)
@@ -363,7 +363,7 @@ def quiet_reasons(asked: AskedAs) -> Iterator[None]:
 def denied_statement(
     statement: Statement, problem: BudgetExceeded, account: Account, dataset: str | None
 ) -> BudgetExceeded:
-    """The denial of a statement, with the smaller ones that fit; a price in the statement overrides one beside it."""
+    """The denial of a statement, with the smaller ones that fit; a cost in the statement overrides one beside it."""
     denial = with_plans(statement.plan, problem, account, dataset)
     own = statement.options.price
     remedies = []

@@ -32,7 +32,7 @@ def limits_of(relation: Relation, node: exp.Expr, made: Expression, options: Opt
 
 
 def no_bounds(relation: Relation, node: exp.Expr) -> Refused:
-    """What to raise where an aggregate needs bounds and has none."""
+    """Return the error for an aggregate that needs bounds and has no bounds."""
     word = spelled(node)
     return relation.text.refused(
         f"{word} without bounds", node, f"{word}(... CLAMPED BETWEEN 0 AND 100), or bounds registered for the column"

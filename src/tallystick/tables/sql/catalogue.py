@@ -1,4 +1,4 @@
-"""What a statement may speak about: private tables as they are registered, and public tables."""
+"""Tables that a statement may name: private tables as they are registered, and public tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Known:
 
 
 def default_price(tables: Iterable[Known]) -> dict[str, float]:
-    """What a statement about these tables costs that does not say: the least of their defaults, in one currency."""
+    """Cost of a statement about these tables that does not name one: the least of their defaults, in one currency."""
     prices = [dict(known.price) for known in tables if known.price]
     words = {"rho" if "rho" in price else "epsilon" for price in prices}
     if len(words) != 1:
@@ -68,7 +68,7 @@ class Catalogue:
     def most_of(self, tree: exp.Expr, price: Mapping[str, Any]) -> dict[str, float]:
         """The least of what the owners of all private tables that a statement names let it cost.
 
-        An owner whose own default this price is has allowed it.
+        An owner whose own default this cost is has allowed it.
         """
         named = {node.name.casefold() for node in tree.find_all(exp.Table)}
         most: dict[str, float] = {}

@@ -50,7 +50,7 @@ class RowReader:
             raise self._misfit(problem, node) from None
 
     def _misfit(self, problem: InvalidInput, node: exp.Expr) -> InvalidInput:
-        """What does not fit a function, in words of SQL."""
+        """Words of SQL for what does not fit a function."""
         if not problem.argument.startswith("arguments of "):
             wrong = f"{problem.argument} {problem.value}"
             return self.text.wrong(wrong, node, problem.allowed, code=problem.code, remedies=problem.remedies)
@@ -82,11 +82,11 @@ class RowReader:
         if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
             return self.text.refused(
                 f"a subquery here{' (EXISTS)' if isinstance(node, exp.Exists) else ''}", node,
-                "IN or EXISTS with the unit as a condition of its own in WHERE", why="it looks at other people's rows",
+                "IN or EXISTS with the unit as a separate condition in WHERE", why="it looks at other people's rows",
             )  # fmt: skip
         if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup):
             return self.text.refused(
-                f"the aggregate {said} inside a row or another aggregate", node, "an aggregate of its own in SELECT"
+                f"the aggregate {said} inside a row or another aggregate", node, "a separate aggregate in SELECT"
             )
         if isinstance(node, exp.Interval):
             return self.text.refused("INTERVAL alone", node, "a date + INTERVAL, or a date - INTERVAL")
@@ -118,7 +118,7 @@ class RowReader:
         return 0 - inner
 
     def _case(self, node: exp.Expr) -> Expression:
-        """CASE; NULL as a result is no value of the type that the other results have."""
+        """CASE; NULL as a result is not a value of the type that the other results have."""
         assert isinstance(node, exp.Case)
         branches, default = children(node, "ifs"), node.args.get("default")
         results = [None if _null(each) else self._read(each) for each in (*(b.args["true"] for b in branches), default)]

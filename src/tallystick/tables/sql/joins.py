@@ -72,7 +72,7 @@ class Sources:
         return self._where(relation, pool)
 
     def _in_order(self, rows: Relation | Public, rest: list[Joined]) -> Relation | Public:
-        """Joins with a FULL JOIN among them: what stands in ON before it is no condition on the rows that it adds."""
+        """Join with a FULL JOIN among the joins: an earlier ON is not a condition on the rows that it adds."""
         for join in rest:
             own = list(join.conditions) if join.side == "" else []
             rows = self._where(self._join(rows, join, own), own)
@@ -189,7 +189,7 @@ class Sources:
         if right.side == "FULL":
             raise self.text.refused(
                 "FULL JOIN with a public table", right.node, "the public table LEFT JOIN the private one",
-                why="a row of nobody appears or vanishes with one person",
+                why="a row without a person appears or vanishes with one person",
             )  # fmt: skip
         public, others = right.source, list(right.conditions)
         if right.side == "LEFT" or left.spine is not None:
@@ -242,7 +242,7 @@ class Sources:
             unit = left.table.unit if isinstance(left.table.unit, str) else "unit"
             raise self.text.refused(
                 f"a {right.side} JOIN of people's rows".replace("a  ", "a "), right.node,
-                f"JOIN, LEFT JOIN or FULL JOIN ... ON a.{unit} = b.{unit} as a condition of its own",
+                f"JOIN, LEFT JOIN or FULL JOIN ... ON a.{unit} = b.{unit} as a separate condition",
                 why="joined on anything else, one person's rows meet another's",
             )  # fmt: skip
         for each, _ in same:
@@ -282,7 +282,7 @@ class Sources:
         return _merged(relation, right, len(left.seen), shared)
 
     def _sides(self, left: Any, right: Any, node: exp.Expr) -> Sides | None:
-        """The two sides of an equality between two sources, the left one's first; a name that both have is none."""
+        """Two sides of an equality between two sources, the left one's first; None for a name that both have."""
         if not isinstance(node, exp.EQ) or isinstance(right, Released):
             return None
         using = node.meta.get("using")
@@ -312,7 +312,7 @@ class Sources:
         return rows
 
     def _semi_join(self, rows: Relation, node: exp.Expr, query: exp.Expr, negated: bool) -> Relation:
-        """IN (SELECT ...) or EXISTS (SELECT ...) as a condition of its own."""
+        """IN (SELECT ...) or EXISTS (SELECT ...) as a separate condition."""
         select = query.unnest() if isinstance(query, exp.Subquery) else query
         if isinstance(node, exp.Exists):
             return self._exists(rows, node, select, negated)
@@ -345,7 +345,7 @@ class Sources:
             node.set("expressions", [written(value) for value in values])
 
     def _about_people(self, query: exp.Expr) -> bool:
-        """Whether a subquery names a table that is not public."""
+        """True if a subquery names a table that is not public."""
         for node in query.find_all(exp.Table):
             named = self.named.get(node.name.casefold()) if node.args.get("db") is None else None
             if not isinstance(named or self.catalogue.find(self.text, node), Public | PublicTable):
@@ -416,7 +416,9 @@ class Sources:
             elif found.knows(each):
                 found = found.filter(each)
             else:
-                raise self.text.refused("this condition in EXISTS", each, "conditions of its own rows, or equalities")
+                raise self.text.refused(
+                    "this condition in EXISTS", each, "conditions on the rows of the subquery, or equalities"
+                )
         if not linked:
             raise self.text.refused(
                 "EXISTS over people", node, "EXISTS (SELECT 1 FROM a table WHERE its unit = the unit)",
@@ -451,7 +453,7 @@ def _any_known(source: Relation | Public, node: exp.Expr) -> bool:
 
 
 def replace_names(found: Source, name: str, columns: list[str]) -> Source:
-    """The same rows under an alias."""
+    """Return the rows under an alias."""
     if isinstance(found, Released):
         return found.called(name, columns)
     return replace(found, seen=found.called(name, columns))

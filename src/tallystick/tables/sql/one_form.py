@@ -1,6 +1,6 @@
-"""One form of a question, whatever its columns are called and in whatever order it is written.
+"""One form of a question, for all names of its columns and all orders in which it can be written.
 
-The automatic key of a statement is that of this form, so that whoever asks the same is answered from the record. What
+The automatic key of a statement is that of this form, so a caller who asks the same is answered from the record. What
 is stored has the names of the form; what is shown has those of the statement, which is post-processing. Only what means
 the same on every table is brought to one form: names, the order of columns, measures, groups, conditions and sides of
 ``=``, caps that cannot bind, and bounds that are registered anyway. A question that fits none keeps its own.
@@ -84,7 +84,7 @@ class Shown(Columns):
 
 
 def one_form(plan: Plan, query: Query) -> OneForm:
-    """The form of a planned question, at the same price. ``query`` is the question before it was priced."""
+    """The form of a planned question, at the same cost. ``query`` is the question before it had a cost."""
     try:
         made, names, columns = _query(query)
         return OneForm(_priced_like(plan, made), query, names, columns)
@@ -95,7 +95,7 @@ def one_form(plan: Plan, query: Query) -> OneForm:
 
 
 def _priced_like(plan: Plan, query: Query) -> Plan:
-    """Another question at the price of a plan."""
+    """Another question at the cost of a plan."""
     return make_plan(query, {**plan.budget, "pure": plan.pure}, account=plan.account)
 
 

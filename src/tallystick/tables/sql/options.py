@@ -44,13 +44,13 @@ _ELSEWHERE = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the statement says about its own price and caps; ``clamps`` by where the aggregate's name stands."""
+    """Words of the statement about its own cost and caps; ``clamps`` by where the aggregate's name stands."""
 
     given: Mapping[str, Any] = field(default_factory=dict)
     clamps: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     explain: bool = False
     heard: set[int] = field(default_factory=set)
-    """The clamps that an aggregate took; one that nobody took must not be passed over."""
+    """The clamps that an aggregate took; one that no aggregate took must not be passed over."""
 
     def clamp_of(self, start: int) -> tuple[float, float] | None:
         """The bounds that stand inside the aggregate whose name begins there."""
@@ -58,7 +58,7 @@ class Options:
         return self.clamps.get(start)
 
     def beside(self, delta: Any) -> Options:
-        """The same with a delta that is given beside the statement, which the statement's own goes before."""
+        """Return the options with a delta that is given beside the statement; the statement's own goes before it."""
         if delta is None or "delta" in self.given:
             return self
         return replace(self, given={**self.given, "delta": check.nonnegative("delta", delta)})
@@ -227,7 +227,7 @@ def _flag(text: Text, name: str, tokens: list[Token]) -> bool:
 
 
 def _amount(text: Text, name: str, tokens: list[Token]) -> Any:
-    """A price; a fraction such as 1/24 is rounded down to the ledger's unit."""
+    """A cost; a fraction such as 1/24 is rounded down to the ledger's unit."""
     said = "".join(token.text for token in tokens)
     if "/" not in said:
         return _number(text, tokens)

@@ -15,7 +15,7 @@ Range = tuple[float, float]
 
 
 def range_of(made: Expression, declared: Mapping[str, Range], schema: Schema) -> Range | None:
-    """Where its values lie, or None where nothing public says so.
+    """Range of its values, or None where nothing public says so.
 
     >>> from tallystick.tables.expressions import col
     >>> schema = Schema.of({"price": "number", "discount": "number"})
@@ -76,7 +76,7 @@ def _absolute(given: list[Range]) -> Range:
 
 
 def _least(given: list[Range], sure: list[Range]) -> Range:
-    """What is missing is passed over, so only what cannot be missing is sure to keep the others down."""
+    """Range of LEAST, which passes over missing values: only a value that cannot be missing keeps the others down."""
     return min(low for low, _ in given), min(high for _, high in sure) if sure else max(high for _, high in given)
 
 

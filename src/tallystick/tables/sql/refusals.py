@@ -1,4 +1,4 @@
-"""What refusals call the parts of a statement, and what works in their place: SQL's words, not the parser's."""
+"""Names of the parts of a statement in refusals, and what works in their place: SQL's words, not the parser's."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ FIXES_BY_NAME: Final = {
 
 ARGUMENTS: Final[dict[str, tuple[str, str]]] = {
     "qualify": ("QUALIFY", "the window in a subquery, and WHERE around it"),
-    "sample": ("TABLESAMPLE", "the whole table: a sample has no smaller price here"),
+    "sample": ("TABLESAMPLE", "the whole table: a sample does not cost less here"),
     "all": ("GROUP BY ALL", "GROUP BY with the columns named"),
     "recursive": ("RECURSIVE", "WITH without RECURSIVE"),
     "laterals": ("LATERAL", "a join"),
@@ -122,6 +122,6 @@ def spelled(node: exp.Expr) -> str:
 
 
 def of_argument(node: exp.Expr, key: str) -> tuple[str, str]:
-    """What an argument of a node is called, and what works without it."""
+    """Name of an argument of a node, and what works without it."""
     found = _OF_NODES.get((type(node), key)) or ARGUMENTS.get(key)
     return found or (f"a part of {spelled(node)} ({key.strip('_').replace('_', ' ')})", f"{spelled(node)} without it")

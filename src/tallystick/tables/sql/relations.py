@@ -55,7 +55,7 @@ class Named:
         return RowReader(self.text, self.schema, self.find)
 
     def find(self, node: exp.Column) -> Expression:
-        """What a column's name means; one that is unknown or means several things is refused with its position."""
+        """Meaning of a column's name; one that is unknown or means several things is refused with its position."""
         found = self.matches(node)
         if not found:
             raise self._unknown(node)
@@ -81,11 +81,11 @@ class Named:
         return found if owner else [s for s in found if not s.named_fully]
 
     def knows(self, node: exp.Expr) -> bool:
-        """Whether every column of an expression is one of these."""
+        """True if every column of an expression is one of these."""
         return all(self.matches(each) for each in node.find_all(exp.Column))
 
     def called(self, alias: str, columns: list[str]) -> tuple[Seen, ...]:
-        """The same names under an alias of the whole, and with new names for the first columns where given."""
+        """Return the names under an alias of the whole, and with new names for the first columns where given."""
         if len(columns) > len(self.seen):
             raise self.text.wrong(f"{alias} with {len(columns)} names", 0, f"at most {len(self.seen)}, one a column")
         names = [*columns, *(seen.name for seen in self.seen[len(columns) :])]
@@ -171,9 +171,9 @@ def _computed(made: Expression, row: Mapping[str, Any]) -> Any:
 class Relation(Named):
     """Rows of people: a private table, each row still with its unit.
 
-    ``values`` are public lists of what a column can be, ``origins`` says which columns came from one public table, and
-    ``uses`` are all registered tables that it is made of, ``capped_by`` those whose caps it has, of several the larger,
-    and ``unit_also`` the expressions that are the unit besides its column. ``counted`` are columns with counts of a
+    ``values`` are public lists of what a column can be. ``origins`` says which columns came from one public table.
+    ``uses`` are all registered tables that it is made of, ``capped_by`` those whose caps it has, of several the larger.
+    ``unit_also`` are the expressions that are the unit besides its column. ``counted`` are columns with counts of a
     unit's rows, whose lists of values end at what the caps let count.
     """
 
@@ -192,12 +192,12 @@ class Relation(Named):
         return self.table.schema
 
     def is_unit(self, made: Expression) -> bool:
-        """Whether an expression is the unit itself."""
+        """True if an expression is the unit itself."""
         own = isinstance(made, Column) and made.name == self.table.unit
         return own or (bool(self.unit_also) and str(made.to_data()) in self.unit_also)
 
     def with_uses_of(self, other: Relation) -> Relation:
-        """The same, made of what the other is made of, too."""
+        """Return the relation, made of what the other is made of, too."""
         return replace(self, uses=(*self.uses, *other.uses))
 
     def filter(self, node: exp.Expr) -> Relation:
@@ -212,12 +212,12 @@ class Relation(Named):
         return replace(self, table=self.table.filter(condition), values=values)
 
     def _check_met(self, condition: Expression, listed: _Listed | None, node: exp.Expr) -> None:
-        """Refuse, before anything is paid, what no row can meet by what is public: a group nobody registered, or 1=0.
+        """Refuse, before anything is paid, what no row can meet by what is public: an unregistered group, or 1=0.
 
         Rows may have other values than the registered groups; who means one says so in other words.
         """
         if not columns_of(condition) and not evaluated(_ONE_ROW, [condition], [Literal(1)]):
-            raise self.text.refused("a condition that no row meets", node, "EXPLAIN, for the price and the columns")
+            raise self.text.refused("a condition that no row meets", node, "EXPLAIN, for the cost and the columns")
         column, chosen = listed or ("", ())
         known = self.values.get(column)
         if known is None or not any(known == keys for use in self.uses for keys in use.keys.values()):
@@ -315,7 +315,7 @@ def renaming(made: Expression, names: Mapping[str, str]) -> Expression:
 
 
 def in_own_words(what: str, value: exp.Expr | None, condition: exp.Expr | None, *, most: int = 80) -> str:
-    """What a column is called that stands for an expression: as the statement says it, for whoever reads a card.
+    """Name of a column that stands for an expression: as the statement says it, for the reader of a card.
 
     >>> import sqlglot
     >>> in_own_words("rows", sqlglot.parse_one("age"), sqlglot.parse_one("ward='b'")), in_own_words("", None, None)
@@ -328,7 +328,7 @@ def in_own_words(what: str, value: exp.Expr | None, condition: exp.Expr | None, 
 
 
 def function_name(node: exp.Expr) -> str:
-    """What a grouping by a function of a column is called where nobody says; nothing where it is no such function.
+    """Name of a grouping by a function of a column, if it has no alias; empty for other expressions.
 
     >>> import sqlglot
     >>> function_name(sqlglot.parse_one("YEAR(v.seen)")), function_name(sqlglot.parse_one("a + b"))

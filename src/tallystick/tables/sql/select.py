@@ -1,6 +1,6 @@
 """SELECT with aggregates as a question about a private table, and what is done with its answer.
 
-A select list is read from the top: an aggregate is a measure, an expression that was grouped by is a key, and whatever
+A select list is read from the top: an aggregate is a measure, an expression that was grouped by is a key, and what
 stands around them is done after the noise. A column that is neither would show rows of people.
 """
 
@@ -103,7 +103,7 @@ class Aggregation:
                 f"{extra}: used only after the noise (HAVING, ORDER BY), released and paid for all the same"
             )
         if tree.args.get("limit") is not None:
-            self.notes.append("LIMIT is applied after the noise; it does not lower the price")
+            self.notes.append("LIMIT is applied after the noise; it does not lower the cost")
         finished(self.text, after)
         query = self._question()
         plain = {name: value.name for name, value in outputs if isinstance(value, exp.Column)}
@@ -115,7 +115,7 @@ class Aggregation:
     # ---- GROUP BY
 
     def keys_of(self, select: exp.Select) -> list[tuple[Expression, str]]:
-        """What is grouped by, and the names that the select list has for it; constants group nothing."""
+        """Expressions of GROUP BY, and the names that the select list has for them; constants group nothing."""
         group, keys = select.args.get("group"), []
         if group is not None and not children(group, "expressions"):
             raise self.text.wrong("GROUP BY with nothing behind it", group, "the columns to group by")
@@ -137,7 +137,7 @@ class Aggregation:
             self._add_key(made, self.relation.reader.type_of(made, select), wish, select.args["group"])
 
     def _meant(self, select: exp.Select, node: exp.Expr) -> exp.Expr:
-        """What a grouping names: the nth output, a column, or else an alias of the list."""
+        """Expression that a grouping names: the nth output, a column, or else an alias of the list."""
         outputs = select.expressions
         if isinstance(node, exp.Literal) and not node.args.get("is_string"):
             number = int(node.this) if str(node.this).isdigit() else 0
@@ -264,7 +264,7 @@ class Aggregation:
             after.set("distinct", exp.Distinct())
 
     def _unaliased(self, node: exp.Expr, outputs: dict[str, exp.Expr]) -> exp.Expr:
-        """HAVING may name an output that is no column of the table: what that is was read already."""
+        """HAVING may name an output that is not a column of the table: what that is was read already."""
         known = {name.casefold(): value for name, value in outputs.items()}
 
         def meant(one: exp.Expr) -> exp.Expr:
@@ -278,7 +278,7 @@ class Aggregation:
         return node.transform(meant, copy=False)
 
     def _ordered(self, node: exp.Expr, names: tuple[str, ...]) -> exp.Expr:
-        """An output by its name or number, or an expression of its own."""
+        """An output by its name or number, or a separate expression."""
         if isinstance(node, exp.Literal):
             return node
         if isinstance(node, exp.Column) and not node.table:
@@ -581,7 +581,7 @@ def _counted(text: Text, node: exp.Expr) -> exp.Expr:
 
 
 def _peeled(made: Expression) -> tuple[Expression, Any]:
-    """What is left of ``FLOOR(x / 5) * 5`` without the arithmetic that keeps groups apart, and how to put it back."""
+    """Rest of ``FLOOR(x / 5) * 5`` without the arithmetic that keeps groups apart, and how to put it back."""
     signs = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul, "/": exp.Div}
     if isinstance(made, Call) and made.name in signs:
         left, right = made.arguments
@@ -595,7 +595,7 @@ def _peeled(made: Expression) -> tuple[Expression, Any]:
 
 
 def _whole(made: Expression, schema: Schema) -> bool:
-    """Whether its numbers are whole ones, so that they can be grouped by."""
+    """True if its numbers are whole ones, so that they can be grouped by."""
     if isinstance(made, Call) and made.name in ("floor", "ceil", "round"):
         return True
     if isinstance(made, Call) and made.name in ("+", "-", "*", "when", "coalesce", "abs"):
@@ -604,7 +604,7 @@ def _whole(made: Expression, schema: Schema) -> bool:
 
 
 def as_double(value: exp.Expr) -> exp.Expr:
-    """A key in arithmetic after the noise: doubles do not overflow; missing where it is no number."""
+    """A key in arithmetic after the noise: doubles do not overflow; missing where it is not a number."""
     return exp.TryCast(this=value, to=exp.DataType.build("DOUBLE"))
 
 

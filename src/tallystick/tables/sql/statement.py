@@ -1,4 +1,4 @@
-"""A statement as a whole: its WITH queries, its SELECT, its price; the one function that the doors call."""
+"""A statement as a whole: its WITH queries, its SELECT, its cost; the one function that the doors call."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement that was planned: its price and noise, and what is done with the answer."""
+    """A statement that was planned: its cost and noise, and what is done with the answer."""
 
     text: str
     plan: Plan
@@ -44,15 +44,15 @@ class Statement:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know about this answer."""
+        """Notes for a person about this answer."""
         computed = ", ".join(self.released.computed)
         return (*dict.fromkeys(self.released.notes), *([f"{computed}: {COMPUTED}"] if computed else []))
 
 
 def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
-    """Read and price a statement; opens no private data.
+    """Read a statement and compute its cost; opens no private data.
 
-    What the statement says about its price (``OPTIONS``) goes before ``budget``, and that before the registered price.
+    What the statement says about its cost (``OPTIONS``) goes before ``budget``, and that before the registered cost.
     """
     read = Text(text)
     budget |= {name: fraction_down(name, budget[name]) for name in AMOUNTS if budget.get(name) is not None}
@@ -143,11 +143,11 @@ class Reader:
         return Aggregation(self.text, found, self.options).released(node)
 
     def _no_spine(self, found: Relation, node: exp.Select) -> None:
-        """Rows of nobody, which such a join makes in SQL, are in no plan: only around it is known what they change."""
+        """Refuse rows without a person, which such a join makes in SQL: only around it is known what they change."""
         if found.spine is not None:
             raise self.text.refused(
                 "LEFT JOIN from a public table in a subquery", where(node), "the LEFT JOIN in the outermost SELECT",
-                why="its public rows without a partner are rows of nobody",
+                why="its public rows without a partner belong to no person",
             )  # fmt: skip
 
     def _no_limit(self, node: exp.Select) -> None:
@@ -193,7 +193,7 @@ class Reader:
 
 
 def has_aggregates(node: exp.Select) -> bool:
-    """Whether a SELECT adds rows up: an aggregate outside of windows and subqueries."""
+    """True if a SELECT adds rows up: an aggregate outside of windows and subqueries."""
     places = [*node.expressions, node.args.get("having"), node.args.get("order")]
     waiting = [each for each in places if each is not None]
     while waiting:
@@ -207,7 +207,7 @@ def has_aggregates(node: exp.Select) -> bool:
 
 
 def rows_refused(text: Text, tree: exp.Expr, found: Relation | Public) -> Refused:
-    """A statement that would hand out rows."""
+    """A statement that would publish rows."""
     if isinstance(found, Public):
         name = next(iter(tree.find_all(exp.Table)), None)
         said = f"table {name.name}" if name is not None else "this statement"
@@ -230,7 +230,7 @@ def rows_refused(text: Text, tree: exp.Expr, found: Relation | Public) -> Refuse
 
 
 def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, float]) -> dict[str, Any] | None:
-    """The words of the price: the statement's own, those beside it, or the registered ones; None if there are none."""
+    """The words of the cost: the statement's own, those beside it, or the registered ones; None without any."""
     given = {name: value for name, value in budget.items() if value is not None and value is not False}
     for price in (options.price, given, dict(default)):
         if any(word in price for word in ("rho", "epsilon", "error")):
@@ -240,19 +240,19 @@ def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, fl
 
 
 def _no_price(query: Query) -> InvalidInput:
-    """The error for a statement without a price, with prices that its account can pay."""
+    """The error for a statement without a cost, with costs that its account can pay."""
     remedies = example_prices(query, query.table.account)
-    problem = InvalidInput("price", None, "", code="no_price", remedies=remedies, problem="no price is named")
+    problem = InvalidInput("price", None, "", code="no_price", remedies=remedies, problem="no cost is named")
     return problem.in_words_of("sql")
 
 
 def _named(price: Mapping[str, Any]) -> dict[str, Any]:
-    """The words that go with whatever price counts."""
+    """The words that go with the cost that counts."""
     return {name: price[name] for name in ("delta", "pure") if name in price}
 
 
 def _overridden(options: Options, budget: Mapping[str, Any]) -> tuple[str, ...]:
-    """Which price counts, where the statement and what stands beside it name different ones."""
+    """Which cost counts, where the statement and what stands beside it name different ones."""
     own = {name: value for name, value in options.price.items() if name not in ("confidence", "pure")}
     beside = {name: value for name, value in budget.items() if value is not None and name not in ("confidence", "pure")}
     names_price = any(word in own for word in ("rho", "epsilon", "error"))
@@ -263,11 +263,11 @@ def _overridden(options: Options, budget: Mapping[str, Any]) -> tuple[str, ...]:
     said, left = (
         ", ".join(f"{name}={typed(each[name])}" for name in names) for each, names in ((own, own), (beside, lost))
     )
-    return (f"the price is that of the statement, OPTIONS({said}), and not {left} beside it",)
+    return (f"the cost is that of the statement, OPTIONS({said}), and not {left} beside it",)
 
 
 def _check_most(price: Mapping[str, Any], plan: Plan, most: Mapping[str, float]) -> None:
-    """Refuse a price above what the owner lets one statement cost, in whatever words it is given."""
+    """Refuse a cost above what the owner lets one statement cost, for all words in which it is given."""
     for word, limit in most.items():
         asked = max(price.get(word, 0), plan.budget.get(word) or 0)  # a price may also follow from a wished error
         if asked > limit:
@@ -280,7 +280,7 @@ def _check_most(price: Mapping[str, Any], plan: Plan, most: Mapping[str, float])
 
 
 def _check_most_rho(plan: Plan, most: float) -> None:
-    """Refuse a price that is not in rho if its cost is above the most, or if the account does not count rho."""
+    """Refuse a cost that is not in rho if its cost is above the most, or if the account does not count rho."""
     account = plan.account
     if account is None or account.currency.kind != "zcdp":
         raise _above_most(plan, "rho", most, "this one does not name a rho")
@@ -314,7 +314,7 @@ def _two_costs_within(plan: Plan, account: Account, most: float) -> InvalidInput
 
 
 def _above_most(plan: Plan, word: str, most: float, said: str) -> Refused:
-    """The refusal of a price above what the owner allows, with the largest price in that word that can be paid."""
+    """The refusal of a cost above what the owner allows, with the largest cost in that word that can be paid."""
     message = f"the owner allows at most {word} {typed(most)} in a statement, and {said}"
     account = plan.account
     remedies = []
@@ -327,16 +327,18 @@ def _above_most(plan: Plan, word: str, most: float, said: str) -> Refused:
 
 
 def _delta_notes(options: Options, plan: Plan) -> tuple[str, ...]:
-    """What is charged of a delta that the asker named, where that is not all of it, and why."""
+    """Notes on the part of a named delta that is charged, where that is not all of it, and why."""
     named, keys = options.given.get("delta"), plan.query.keys
     if not named or "epsilon" in plan.budget:  # noise at a price in epsilon takes what the groups leave
         return ()
     if not isinstance(keys, PrivateKeys):
-        return (f"delta {typed(named)} is not charged: the groups are public, and noise at a price in rho needs none",)
+        return (
+            f"delta {typed(named)} is not charged: the groups are public, and noise at a cost in rho needs no delta",
+        )
     if keys.delta == named:
         return ()
-    why = "half of it, as noise at a price in epsilon needs the rest"
+    why = "half of it, because noise at a cost in epsilon needs the rest"
     if 2 * keys.delta != named:
         why = "the registered key_delta"
     charged = f"of delta {typed(named)} only {typed(keys.delta)} is charged, {why}"
-    return (f"{charged}: noise at a price in rho needs no delta, so it pays for finding the groups alone",)
+    return (f"{charged}: noise at a cost in rho needs no delta, so it pays for finding the groups alone",)

@@ -1,4 +1,4 @@
-"""Whether an expression of SQL is missing for sure where some of its columns are."""
+"""NULL propagation: is an expression of SQL certainly missing where some of its columns are?"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FIRST = (
 
 
 def missing_without(node: exp.Expr | None, gone: Callable[[exp.Column], bool]) -> bool:
-    """Whether the value is missing where every column that is ``gone`` is missing; where it is not sure, False."""
+    """True if the value is certainly missing where every column that is ``gone`` is missing."""
 
     def missing(each: exp.Expr | None) -> bool:
         return missing_without(each, gone)

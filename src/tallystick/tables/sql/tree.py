@@ -33,7 +33,7 @@ DEEPEST_TREE = 120
 class Reading(Postgres):
     """PostgreSQL's SQL, in which no word swallows the rest of the text as an opaque command.
 
-    Missing values come last in every order, with DESC as without: ``nulls_first`` is what somebody typed.
+    Missing values come last in every order, with DESC as without: ``nulls_first`` is what the caller typed.
     """
 
     NULL_ORDERING = "nulls_are_last"
@@ -96,7 +96,7 @@ class Text:
         return found
 
     def _left_open(self) -> int:
-        """Where the quote or comment begins that nothing closes."""
+        """Position of the quote or comment that nothing closes."""
         pieces = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|('|\"|/\*)|.", re.DOTALL)
         return next((found.start() for found in pieces.finditer(self.text) if found[1]), 0)
 
@@ -132,7 +132,7 @@ class Text:
         return trees[0]
 
     def _unread(self, tokens: list[Token], first: Mapping[str, Any]) -> InvalidInput:
-        """What to raise where words are no statement: the one that does not fit, and what may be wrong before it."""
+        """Error for words that are not a statement: the word that does not fit, and what may be wrong before it."""
         said = str(first.get("highlight") or "") or "this"
         line, column = first.get("line", 1), max(1, first.get("col", 1) - len(said) + 1)
         foreign = next((fix for word, fix in _FOREIGN.items() if word in self.text.upper()), None)
@@ -186,7 +186,7 @@ class Text:
                 raise self.refused(word, value if isinstance(value, exp.Expr) else node, fix)
 
     def _typed(self, node: exp.Expr) -> str:
-        """The word as it stands in the text, where it is a function's name; parsers have names of their own."""
+        """The word as it stands in the text, where it is a function's name; parsers have other names."""
         found = re.match(r"[A-Za-z_]\w*(?=\s*\()", self.text[node.meta["start"] :]) if "start" in node.meta else None
         return spelled(node) if found is None or type(node) in WORDS_OF else found[0].upper()
 
@@ -236,7 +236,7 @@ class Text:
 
 
 def where(node: exp.Expr) -> int:
-    """Where a node begins in the text, or else the first of its children that knows."""
+    """Position at which a node begins in the text, or else the first of its children that knows."""
     return min((each.meta["start"] for each in _few(node) if "start" in each.meta), default=0)
 
 
@@ -375,5 +375,5 @@ KEYWORDS = (
 
 
 def children(node: exp.Expr, key: str) -> list[Any]:
-    """A list argument, empty where there is none."""
+    """A list argument, empty where it is missing."""
     return list(node.args.get(key) or ())

@@ -1,7 +1,7 @@
 """Subqueries about each unit's own rows: joins on the unit, aggregates grouped by it, windows inside it, sets of rows.
 
 All of these keep a relation unit-local (docs/theory/unit-local.md), so that caps, keys and noise hold for what they
-make. Whatever mixes the rows of several units is refused.
+make. A step that mixes the rows of several units is refused.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _PLACES: Final = (exp.RowNumber, exp.Rank, exp.DenseRank)
 
 
 def unit_of(relation: Relation) -> str:
-    """The unit's column; single rows have none."""
+    """The unit's column; single rows do not have one."""
     unit = relation.table.unit
     if isinstance(unit, EachRow):
-        raise relation.text.refused("a step for each unit", 0, "a table with a unit: here every row is one of its own")
+        raise relation.text.refused("a step for each unit", 0, "a table with a unit: here every row is a separate unit")
     return unit
 
 
 def rows_of(table: Table) -> int:
-    """How many rows of one unit the registered caps let count."""
+    """Number of rows of one unit that the registered caps let count."""
     if table.max_groups is None or table.max_rows is None:
         return ROWS_OF_A_UNIT
     return max(1, min(table.max_groups * table.max_rows, 10_000))
@@ -84,7 +84,7 @@ class Function:
     flag: bool = False
 
     def seen_as(self, name: str) -> Expression:
-        """What an expression around it sees."""
+        """Expression that stands for it further out."""
         shown: Expression = col(name) == 1 if self.flag else col(name)
         return shown
 
@@ -310,7 +310,7 @@ def joined(
 ) -> tuple[Relation, dict[str, Expression], list[str]]:
     """Rows of one unit side by side, alike in ``pairs``; what the right side's columns are called now; the pairs.
 
-    With ``full`` a pair is a column of its own, of the side that has a row, and may be what either side can be.
+    With ``full`` a pair is a separate column, of the side that has a row, and may be what either side can be.
     """
     unit_of(left)
     linked: list[str] = []
@@ -379,7 +379,7 @@ def _of_either(
 
 
 def _where_there(seen: tuple[Seen, ...], mark: Expression, shared: Mapping[str, Expression]) -> tuple[Seen, ...]:
-    """What a side shows where it has a row, and nothing where it has none: its own columns are missing there anyway."""
+    """Columns of a side where it has a row; elsewhere nothing, because its own columns are missing there anyway."""
     names = {each.name for each in shared.values() if isinstance(each, Column)}
     there = ~mark.is_missing()
     return tuple(
@@ -402,7 +402,7 @@ def _unit_of_either(mine: tuple[Seen, ...], yours: tuple[Seen, ...], unit: str) 
 
 
 def with_larger_caps(table: Table, left: Table, right: Table) -> Table:
-    """What two tables make together has the larger cap of the two, of groups and of rows: a public rule.
+    """Return the table with the larger cap of the two that it is made of, of groups and of rows: a public rule.
 
     No unit counts for more than it could in one of them, and one whose rows are multiplied counts with less weight.
     """
@@ -435,12 +435,12 @@ def _there(made: Expression, now: Mapping[str, Expression]) -> bool:
 
 
 def one_row_each(relation: Relation) -> bool:
-    """Whether a unit has at most one row, by the steps that made the relation or by its registered caps."""
+    """True if a unit has at most one row, by the steps that made the relation or by its registered caps."""
     return once_by(relation.table) == ()
 
 
 def only_units(left: Relation, right: Relation, *, negated: bool) -> Relation:
-    """Rows of units that have a row on the right, or have none."""
+    """Rows of units that have a row on the right, or do not have one."""
     unit_of(left)
     keep = left.table.without_units_in if negated else left.table.with_units_in
     return replace(left, table=keep(right.table)).with_uses_of(right)
@@ -449,7 +449,7 @@ def only_units(left: Relation, right: Relation, *, negated: bool) -> Relation:
 def only_alike(
     left: Relation, right: Relation, pairs: list[tuple[Expression, Expression]], *, negated: bool
 ) -> Relation:
-    """Rows for which the same unit has a row on the right that is alike in ``pairs``; or has none."""
+    """Rows for which the same unit has a row on the right that is alike in ``pairs``; or does not."""
     names: list[str] = []
     for mine, yours in pairs:
         name = free_name("link", [*left.schema.names, *right.schema.names])
@@ -546,7 +546,7 @@ def _only(side: Relation, names: list[str]) -> Table:
 
 
 def _padded(table: Table, first: Table, text: Any, node: exp.Expr) -> Table:
-    """The second table with every column that the first has besides; nobody sees these, so they are empty."""
+    """The second table with every column that the first has besides; these are not shown, so they are empty."""
     for column, kind in first.schema.columns:
         if kind == UNSUPPORTED or column == first.unit:
             continue

@@ -16,7 +16,7 @@ from tallystick.tables.table import Query
 
 
 def statement_of(query: Query, name: str) -> str:
-    """The SELECT for a question about the data set ``name``; what SQL cannot say stands in a comment.
+    """The SELECT for a question about the dataset ``name``; what SQL cannot say stands in a comment.
 
     >>> from tallystick.tables.private import Private
     >>> import pyarrow, tallystick as ts

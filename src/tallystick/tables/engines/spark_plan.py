@@ -111,7 +111,7 @@ def origin_of(plan: Any, held: LocalFiles, java: Any) -> Origin:
 
 
 def entry_of(plan: Any) -> tuple[str, ...] | None:
-    """Return catalogue, database and table of the catalogue's entry that an analysed plan reads; None if it is none."""
+    """Return catalogue, database and table of the catalogue's entry that an analysed plan reads."""
     entry = _entry_of(_top(plan))
     return None if entry is None else _name_parts(entry)
 

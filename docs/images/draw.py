@@ -1,4 +1,4 @@
-"""Draws the pictures of the documentation again: ``make pictures``. The same numbers give the same bytes."""
+"""Draw the pictures of the documentation: ``make pictures``. The same numbers give the same bytes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import tallystick as ts
 from tallystick import plots, theorems
 from tallystick.accounting.leaves.last_iterate import iteration_of
+from tallystick.digits import up
 from tallystick.mechanisms.select.noisy_law import pumpkin_prices
 from tallystick.plots.steps import curves_of
 
@@ -23,15 +24,14 @@ HERE = Path(__file__).parent
 
 def main() -> None:
     training = 10_000 * ts.gaussian(sigma=1).sampled(rate=0.01)
-    run = plots.steps(
-        curves_of(training, delta=1e-5), delta=1e-5, title="DP-SGD, noise 1, one example in a hundred per step"
-    )
+    run = plots.steps(curves_of(training, delta=1e-5), delta=1e-5)
     print(plots.save(run, HERE / "steps.svg"))
     print(plots.save(accountants(), HERE / "accountants.svg"))
     print(plots.save(plots.tradeoff(ts.gdp(mu=1)), HERE / "tradeoff.svg"))
-    last = plots.steps(
-        list(iterations()), delta=1e-6, title="Full batches, noise of 50 displacements", highlight="domain of 20"
-    )
+    curves = list(iterations())
+    every, _, domain = (up(curve.epsilons[-1]) for curve in curves)
+    finding = f"After 10,000 steps: epsilon {domain} for the last iterate in a domain of 20, {every} for all"
+    last = plots.steps(curves, delta=1e-6, title=finding, highlight="domain of 20")
     print(plots.save(last, HERE / "last-iterate.svg"))
     one_pass = iteration_of(ts.last_iterate(steps=100, contraction=1, sigma=5, batches=ts.cyclic(batches=100)))
     assert one_pass is not None
@@ -39,7 +39,6 @@ def main() -> None:
         [loss.epsilon(delta=1e-6) for loss in one_pass.positions()],
         every=one_pass.every(1).epsilon(delta=1e-6),
         delta=1e-6,
-        title="One pass over 100 batches, noise of 5 displacements",
     )
     print(plots.save(record, HERE / "positions.svg"))
     plans = [ts.adaptive.plan(queries=k, tau=0.1, beta=0.05) for k in (1, 3, 10, 30, 100, 1000, 10_000, 100_000)]
@@ -81,44 +80,17 @@ def accountants() -> Figure:
 
 
 def figures_of_the_notes() -> Iterator[tuple[str, Figure]]:
-    """What the lecture notes draw or describe."""
+    """Yield the pictures of the lecture notes."""
 
     def bell(centre: float) -> Callable[[Floats], Floats]:
         return lambda x: np.exp(-((x - centre) ** 2) / 2) / math.sqrt(2 * math.pi)
 
     yield "two-densities", plots.pair(bell(1), bell(0), epsilon=0.5, between=(-4, 5))
     lopsided = theorems.PiecewiseTradeoff.of_pair([0.9, 0.1], [0.5, 0.5])
-    yield (
-        "symmetrised",
-        plots.tradeoffs(
-            {"f": lopsided, "its inverse": lopsided.inverse(), "both, symmetrised": theorems.symmetrised(lopsided)},
-            title="What do both directions promise together?",
-        ),
-    )
+    yield "symmetrised", plots.symmetry(lopsided)
     whole = theorems.PiecewiseTradeoff.of_approx_dp(epsilon=2.0)
-    mixed = theorems.mixed_with_identity(whole, rate=0.3)
-    named = {"f": whole, "f_p": mixed, "its inverse": mixed.inverse()}
-    named["hull of both: C_p(f)"] = theorems.subsampling_operator(whole, rate=0.3)
-    yield "subsampling", plots.tradeoffs(named, title="What does hiding 70 % of the people bring?")
-    step = theorems.tradeoff_moments(theorems.PiecewiseTradeoff.of_approx_dp(epsilon=0.1))
-    band = theorems.gaussian_limit([step] * 400)
-    exact = (400 * ts.pure_dp(epsilon=0.1)).tradeoff
-    yield (
-        "limit-band",
-        plots.tradeoffs(
-            {
-                "400 steps of 0.1, exactly": lambda a: np.asarray(exact(alpha=a)),
-                "limit": lambda a: np.array([theorems.gaussian_tradeoff(mu=band.mu, alpha=x) for x in a]),
-                "lower end of the band": lambda a: np.array(
-                    [
-                        max(0.0, theorems.gaussian_tradeoff(mu=band.mu, alpha=min(1.0, x + band.gamma)) - band.gamma)
-                        for x in a
-                    ]
-                ),
-            },
-            title="How close is the central limit theorem?",
-        ),
-    )
+    yield "subsampling", plots.sampling(whole, rate=0.3)
+    yield "limit-band", plots.limit_band(epsilon=0.1, steps=400)
     yield "supporting-lines", plots.supporting_lines([(0.0, 0.3), (1.0, 0.05), (2.0, 0.0)])
     yield "tangent", plots.tangent(lambda a: np.asarray(ts.gdp(mu=1).tradeoff(alpha=a)), epsilon=1.0)
     counts = [1, 3, 10, 29, 100, 300, 1000]
@@ -136,7 +108,7 @@ def figures_of_the_notes() -> Iterator[tuple[str, Figure]]:
 
 
 def iterations() -> Iterator[plots.Curve]:
-    """Every iterate published, and the last one only."""
+    """Yield epsilon of all iterates, and of the last one only."""
     counts = tuple(round(10 ** (k / 4)) for k in range(17))
     for name, given in {
         "all iterates": None,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tallystick.digits import interval, up, value_within
 from tallystick.printing import html_text
+from tallystick.tables.reporting.words import is_too_noisy
 
 LONGEST_NAME: Final = 40
 """Characters of a group's name in a chart; a longer one is cut."""
@@ -70,6 +71,8 @@ class Row:
     value: str
     interval: str
     strip: str
+    is_noisy: bool = False
+    """True if the value is too noisy to use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +88,12 @@ class IntervalChart:
     """Groups of the published table that are not drawn."""
 
 
-def interval_chart(chart: Mapping[str, Any], *, from_zero: bool) -> IntervalChart:
+def interval_chart(
+    chart: Mapping[str, Any], *, from_zero: bool, bounds: tuple[float, float] | None = None
+) -> IntervalChart:
     """Return the rows of a chart: bars from 0, or dots on an axis that need not start at 0.
+
+    With public ``bounds``, a value is marked if its interval covers more than half of them.
 
     >>> chart = {"groups": ["a"], "value": [3], "lower": [1], "upper": [5], "more": 0}
     >>> drawn = interval_chart(chart, from_zero=True)
@@ -97,6 +104,9 @@ def interval_chart(chart: Mapping[str, Any], *, from_zero: bool) -> IntervalChar
     axis = Axis.of([end for _, *ends in cells for end in ends if end is not None], from_zero=from_zero)
     error = _common_error(cells)
     rows = [_row(cell, axis, from_zero=from_zero, has_interval=not error) for cell in cells]
+    if bounds is not None:
+        marks = [is_too_noisy(value, low, high, bounds) for _, value, low, high in cells]
+        rows = [replace(row, is_noisy=mark) for row, mark in zip(rows, marks, strict=True)]
     return IntervalChart(tuple(rows), axis.svg(), error, from_zero, chart["more"])
 
 

@@ -15,6 +15,8 @@ from tallystick.digits import ACCOUNTANT, moment, plural, typed, up
 from tallystick.errors import InvalidInput
 from tallystick.ledger.filters import WHAT_RHO_IS, quoted_delta
 from tallystick.printing import one_of
+from tallystick.tables.aggregates import public_bounds
+from tallystick.tables.reporting.words import too_noisy_to_use
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -109,6 +111,7 @@ def contents(subject: Subject) -> dict[str, Any]:
             "clamping": facts.get("clamping", ""),
         },
         "left_out": _left_out(subject, facts),
+        "too_noisy": _too_noisy(subject),
         "chart": [] if subject.release is None else _renamed(subject.release.bars(), "field", subject.names),
         "evidence": _evidence(receipt) | _certified(subject.certificate),
         "words": words,
@@ -117,6 +120,22 @@ def contents(subject: Subject) -> dict[str, Any]:
             **{name: subject.about.get(name, NOT_STATED) for name in FIELDS if name not in ("window", "bounds_from")},
         },
     }
+
+
+def _too_noisy(subject: Subject) -> str:
+    """Return which means and quantiles are too noisy to use, by the names on the card; empty if none."""
+    release = subject.release
+    if release is None:
+        return ""
+    bounds = public_bounds(release.plan.query.fields)
+    data = {group: release.data[group] for group in release.groups}
+    limits = {}
+    for name, ends in bounds.items():
+        called = subject.names.get(name, name)
+        limits[called] = ends
+        for end in ("", "_lower", "_upper"):
+            data[f"{called}{end}"] = release.data[f"{name}{end}"]
+    return too_noisy_to_use(data, limits, release.groups)
 
 
 def _released(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -137,6 +137,7 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "content": _content(facts, people),
         "charts": _charts(facts, people),
         "overlap": _overlap(facts, people),
+        "too_noisy": facts.get("too_noisy", ""),
         "columns": [(name, _sentence(people.in_words(text))) for name, text in _columns(facts)],
         "causes": list(_causes(facts, people)),
         "intervals": people.in_words(_sentence(facts["error"]["intervals"])),
@@ -428,7 +429,7 @@ def _charts(facts: Facts, people: People) -> list[dict[str, Any]]:
     for chart in facts["chart"]:
         measure = measures.get(chart["field"], {"kind": ""})
         from_zero = measure["kind"] not in SPREAD
-        drawn = interval_chart(chart, from_zero=from_zero)
+        drawn = interval_chart(chart, from_zero=from_zero, bounds=_bounds_of(measure))
         title = _measured(measure, chart["field"], people)
         note = "" if from_zero else "The axis need not start at 0. "
         charts.append(
@@ -441,6 +442,13 @@ def _charts(facts: Facts, people: People) -> list[dict[str, Any]]:
             }
         )
     return charts
+
+
+def _bounds_of(measure: Facts) -> tuple[float, float] | None:
+    """Return the public bounds between which the value of a mean or quantile lies; else None."""
+    if measure["kind"] not in ("mean", "quantile"):
+        return None
+    return measure["lower"], measure["upper"]
 
 
 def _measured(measure: Facts, field: str, people: People) -> str:
@@ -490,6 +498,9 @@ def _effects(lines: Sequence[Facts]) -> tuple[list[Facts], list[Facts]]:
     return [line for line in lines if line not in bounds], bounds
 
 
+INTERVALS_OF_EFFECTS: Final = "The errors and shares are 95 % intervals for the privacy noise only."
+
+
 def _effect(lines: Sequence[Facts], people: People) -> str:
     """Return how many rows or units a limit changed, if the release measured it."""
     if not lines:
@@ -500,6 +511,8 @@ def _effect(lines: Sequence[Facts], people: People) -> str:
         sentences.append(_sentence(people.in_words(text.replace("+-", "±"))))
     if any(line.get("too_noisy") for line in lines):
         sentences.append(TOO_NOISY)
+    if any(line.get("said") and not line.get("too_noisy") for line in lines):
+        sentences.append(INTERVALS_OF_EFFECTS)
     return " ".join(sentences)
 
 

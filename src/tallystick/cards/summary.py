@@ -25,6 +25,7 @@ def summary_lines(facts: Facts, file: str) -> list[str]:
         _line("guarantee", f"epsilon {view['epsilon']}. {view['strength_of']}"),
         _line(f"this {view['product']}", f"{promise['price']} (epsilon {view['epsilon_alone']}), {view['share']}"),
         _line("accuracy", f"{view['accuracy']}. {view['accuracy_note']}"),
+        *([_line("", view["too_noisy"])] if view["too_noisy"] else []),
         *(_line(name.split()[0].lower(), effect) for name, effect, _ in view["causes"][1:]),
         "",
         view["odds"].intro,

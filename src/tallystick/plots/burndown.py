@@ -1,13 +1,17 @@
-"""A budget going down, charge by charge: what is left of an account over its history."""
+"""Budget left of an account, charge by charge."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from tallystick.digits import amount_down, amount_up
 from tallystick.drawing import BLUE, VERMILLION
 from tallystick.errors import InvalidInput
 from tallystick.plots.canvas import sheet
+from tallystick.plots.labels import finish
+from tallystick.printing import escaped
+from tallystick.tables.reporting.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def burndown(account: Account) -> Figure:
-    """A falling staircase from the account's limit to what is left; charges that burned are marked.
+    """Draw a falling staircase from the account's limit to what is left; charges that burned are marked.
 
-    A reservation that was refunded is no step: it cost nothing. A population with blocks is refused, because what the
-    blocks spend is not in its own history.
+    A reservation that was refunded is not a step. A population with blocks is refused, because the
+    charges of its blocks are not in its history.
 
     >>> import tempfile, tallystick as ts
     >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
@@ -29,9 +33,12 @@ def burndown(account: Account) -> Figure:
     if account.children:
         raise InvalidInput("account", account.name, "one without blocks; draw its blocks one by one")
     limit = float(account.limit.first)
-    title, symbol = f"What is left of {account.name}", account.currency.rule.symbol
-    figure, axes = sheet(title=title, across="time (UTC)", up=f"{symbol} left", width=8.4)
+    symbol = account.currency.rule.symbol
     charges = [event for event in account.history() if event.paid]
+    rest, whole = amount_down(account.remaining.first), amount_up(account.limit.first)
+    spent = counted(len(charges), "charge")
+    title = f"{escaped(account.name)}: {symbol} {rest} of {whole} left after {spent}"
+    figure, axes = sheet(title=title, across="time (UTC)", up=f"{symbol} left", width=8.4)
     times, left = [_moment(event.at) for event in charges[:1]], [limit]
     for event in charges:
         times.append(_moment(event.at))
@@ -44,11 +51,11 @@ def burndown(account: Account) -> Figure:
         figure.autofmt_xdate()
     marks = [(times[k], left[k]) for k, event in enumerate(charges, 1) if event.state == "BURNED"]
     if marks:
-        axes.plot(
-            *zip(*marks, strict=True), "x", color=VERMILLION, markersize=9, label="burned: failed after the start"
-        )
-        axes.legend(loc="upper right")
+        across, up = zip(*marks, strict=True)
+        label = "spent by a request that failed"
+        axes.plot(across, up, "x", color=VERMILLION, markersize=9, label=label)
     axes.set_ylim(0, 1.05 * limit)
+    finish(axes)
     return figure
 
 

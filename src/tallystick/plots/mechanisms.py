@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallystick.digits import percent, typed
-from tallystick.drawing import BLUE, GREEN, INK, QUIET, VERMILLION
+from tallystick.digits import nearest, percent, typed, up
+from tallystick.drawing import BLUE, GREEN, INK, VERMILLION
 from tallystick.errors import InvalidInput
-from tallystick.plots.canvas import sheet
+from tallystick.plots.canvas import DASHES, sheet
+from tallystick.plots.labels import finish
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _DIMENSIONS = tuple(int(d) for d in np.unique(np.round(np.logspace(0, 4, 60)).astype(int)))
@@ -42,7 +42,9 @@ def release(
     x = np.linspace(true_value - 2.2 * half_width, true_value + 2.2 * half_width, 601)
     y = np.exp(-np.abs(x - true_value) / scale) / (2 * scale)
     across = f"published number ({unit})" if unit else "published number"
-    figure, axes = sheet(title="The true number and where its release falls", across=across, up="how often", height=4.2)
+    within = f"±{up(half_width)} {unit}".rstrip()
+    title = f"{percent(confidence)} of published numbers are within {within} of the true one"
+    figure, axes = sheet(title=title, across=across, up="probability density", height=4.2)
     inside = np.abs(x - true_value) <= half_width
     axes.fill_between(x[inside], 0, y[inside], color=BLUE, alpha=0.18, linewidth=0)
     axes.plot(x, y, color=BLUE)
@@ -71,18 +73,22 @@ def error_in_dimension(
     sigma = unit_sigma(epsilon=epsilon, delta=delta)
     laplace = [laplace_mean_error(dimension=d, count=count, epsilon=epsilon) for d in dimensions]
     gaussian = [d * sigma / count for d in dimensions]  # gaussian_mean_error, calibrated once
-    title = f"Error of a mean of {count:,} vectors"
-    figure, axes = sheet(title=title, across="dimension d", up="L2 error (root mean square)")
-    axes.plot(dimensions, laplace, color=VERMILLION)
-    axes.plot(dimensions, gaussian, color=BLUE)
+    better = [d for d, one, other in zip(dimensions, laplace, gaussian, strict=True) if other < one]
+    winner = f"Gaussian noise is smaller from dimension {better[0]:,}" if better else "Laplace noise is smaller"
+    title = f"{winner} (mean of {count:,} vectors)"
+    figure, axes = sheet(title=title, across="dimension d (number)", up="L2 error (root mean square)")
+    pure, approximate = f"epsilon {typed(epsilon)}", f"delta {typed(delta)}"
+    label = f"Laplace, {pure}: grows like d^1.5"
+    axes.plot(dimensions, laplace, color=VERMILLION, label=label)
+    label = f"Gaussian, {approximate}: grows like d"
+    axes.plot(dimensions, gaussian, color=BLUE, label=label)
     axes.set(xscale="log", yscale="log")
-    _name(axes, dimensions, laplace, f"Laplace, epsilon = {typed(epsilon)}: grows like d^1.5", VERMILLION)
-    _name(axes, dimensions, gaussian, f"Gaussian, delta = {typed(delta)}: grows like d", BLUE, below=True)
+    finish(axes)
     return figure
 
 
 def error_in_people(*, epsilon: float, people: Sequence[int] = _PEOPLE) -> Figure:
-    """Root mean square error of a share of yes: nobody, a trusted curator, or everybody adds noise (Example 3.5).
+    """Draw the error of a share: without privacy, by a trusted curator, by each person (Example 3.5).
 
     >>> error_in_people(epsilon=1.0, people=(100, 1000)).axes[0].get_yscale()
     'log'
@@ -96,8 +102,8 @@ def error_in_people(*, epsilon: float, people: Sequence[int] = _PEOPLE) -> Figur
         local=[math.sqrt(mechanism.variance(share=0.5, reports=n)) for n in people],
         central=[math.sqrt(proportion_variance(proportion=0.5, n=n, epsilon=epsilon)) for n in people],
         public=[math.sqrt(0.25 / n) for n in people],
-        title=f"Error of a share at epsilon = {typed(epsilon)}",
-        up="standard error",
+        where=f"at epsilon {typed(epsilon)}",
+        unit="standard error of the share",
     )
 
 
@@ -105,7 +111,7 @@ def rates_in_people(*, epsilon: float, moments: float = 2.0, people: Sequence[in
     """Minimax rates of a mean with k finite moments (Theorems 4.1 and 4.2), without their constants.
 
     >>> rates_in_people(epsilon=1.0, people=(100, 1000)).axes[0].get_xlabel()
-    'people n'
+    'people (number)'
     """
     from tallystick.mechanisms.response.rates import open_mean_rate
     from tallystick.theorems import central_rate, local_rate
@@ -115,8 +121,8 @@ def rates_in_people(*, epsilon: float, moments: float = 2.0, people: Sequence[in
         local=[local_rate(people=n, epsilon=epsilon, moments=moments) for n in people],
         central=[central_rate(people=n, epsilon=epsilon, moments=moments) for n in people],
         public=[open_mean_rate(count=n) for n in people],
-        title=f"Best possible rates with {typed(moments)} moments at epsilon = {typed(epsilon)}",
-        up="mean squared error, up to a constant",
+        where=f"with {typed(moments)} moments at epsilon {typed(epsilon)}",
+        unit="mean squared error, up to a constant",
     )
 
 
@@ -126,32 +132,16 @@ def _by_people(
     local: Sequence[float],
     central: Sequence[float],
     public: Sequence[float],
-    title: str,
-    up: str,
+    where: str,
+    unit: str,
 ) -> Figure:
-    """Three lines that fall with the number of people: everybody adds noise, a curator does, nobody does."""
-    figure, axes = sheet(title=title, across="people n", up=up)
-    axes.plot(people, local, color=VERMILLION)
-    axes.plot(people, central, color=BLUE)
-    axes.plot(people, public, color=GREEN, linestyle=(0, (4, 3)))
+    """Draw three errors that fall with the number of people: local, central and without privacy."""
+    factor = nearest(local[-1] / central[-1])
+    title = f"Local noise has {factor} times the error of central noise for {people[-1]:,} people {where}"
+    figure, axes = sheet(title=title, across="people (number)", up=unit)
+    axes.plot(people, local, color=VERMILLION, label="local: each person adds noise")
+    axes.plot(people, central, color=BLUE, label="central: noise is added once")
+    axes.plot(people, public, color=GREEN, linestyle=DASHES, label="without privacy")
     axes.set(xscale="log", yscale="log")
-    _name(axes, people, local, "local: everybody randomizes", VERMILLION)
-    _name(axes, people, central, "central: noise is added once", BLUE, below=True)
-    axes.text(0.98, 0.95, "dashed: no privacy", transform=axes.transAxes, ha="right", va="top", color=QUIET)
+    finish(axes)
     return figure
-
-
-def _name(
-    axes: Axes, across: Sequence[int], up: Sequence[float], words: str, colour: str, *, below: bool = False
-) -> None:
-    """Write a line's name on its free side; a legend would make the reader match colours."""
-    place = len(across) // 2 if below else 2 * len(across) // 3
-    rising = up[-1] > up[0]
-    axes.annotate(
-        words,
-        xy=(across[place], up[place]),
-        xytext=(-10 if rising != below else 10, -16 if below else 8),
-        textcoords="offset points",
-        ha="right" if rising != below else "left",
-        color=colour,
-    )

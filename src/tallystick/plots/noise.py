@@ -25,7 +25,7 @@ def noise(
     half_width: float,
     confidence: float = 0.95,
     unit: str = "",
-    title: str = "How far the published number may be from the true one",
+    title: str | None = None,
 ) -> Figure:
     """The density of additive noise; the middle ``confidence`` of it, within +-``half_width``, is shaded.
 
@@ -43,12 +43,14 @@ def noise(
     y = np.asarray(density(x), dtype=float)
     inside = np.abs(x) <= half_width
     across = f"published minus true ({unit})" if unit else "published minus true"
-    figure, axes = sheet(title=title, across=across, up="how often", height=4.2)
+    within = f"±{up(half_width)} {unit}".rstrip()
+    finding = f"{percent(confidence)} of published numbers are within {within} of the true one"
+    figure, axes = sheet(title=title or finding, across=across, up="probability density", height=4.2)
     axes.fill_between(x[inside], 0, y[inside], color=BLUE, alpha=0.18, linewidth=0)
     axes.plot(x, y, color=BLUE)
     for side in (-half_width, half_width):
         axes.axvline(side, color=VERMILLION, linewidth=1.2, linestyle=(0, (4, 3)))
-    words = f"{percent(confidence)} of the time\nwithin ±{up(half_width)} {unit}".rstrip()
+    words = f"{percent(confidence)} of the time\nwithin {within}"
     axes.text(0.98, 0.92, words, transform=axes.transAxes, ha="right", va="top", color=INK)
     axes.set_ylim(bottom=0)
     axes.set_yticks([])

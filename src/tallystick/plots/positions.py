@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tallystick.digits import typed
+from tallystick.digits import up as number
 from tallystick.drawing import BLUE, VERMILLION
 from tallystick.errors import InvalidInput
 from tallystick.plots.canvas import sheet
@@ -19,15 +20,19 @@ def positions(
     *,
     every: float,
     delta: float,
-    title: str = "Early records are hidden by the noise of later steps",
+    title: str | None = None,
 ) -> Figure:
-    """One point per batch of the pass: epsilon of a record there, and the line that composition draws for all of them.
+    """Draw epsilon of a record against its batch, and the line of plain composition.
 
     ``every`` is epsilon if every iterate were released, the same at every position.
     """
     if not len(epsilons):
         raise InvalidInput("epsilons", len(epsilons), "one epsilon for every position")
-    figure, axes = sheet(title=title, across="the record's batch in the pass", up=f"epsilon at delta = {typed(delta)}")
+    first, last = (f"epsilon {number(value)}" for value in (epsilons[0], epsilons[-1]))
+    finding = f"A record in the first batch has {first}; one in the last has {last}"
+    title = title or finding
+    across = "the record's batch in the pass (number)"
+    figure, axes = sheet(title=title, across=across, up=f"epsilon at delta = {typed(delta)}")
     places = range(1, len(epsilons) + 1)
     axes.plot([1, len(epsilons)], [every, every], color=VERMILLION, linestyle=(0, (3, 2)))
     axes.plot(places, epsilons, color=BLUE, marker="o" if len(epsilons) <= 40 else None, markersize=4)

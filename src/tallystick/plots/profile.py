@@ -17,21 +17,23 @@ if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
 
-def profile(
-    loss: PrivacyLoss, *, title: str = "One loss, every (epsilon, delta)", mark: float = 1e-5, smallest: float = 1e-12
-) -> Figure:
-    """Delta (log scale) against epsilon, down to ``smallest``, with the epsilon at delta = ``mark`` written out.
+def profile(loss: PrivacyLoss, *, title: str | None = None, mark: float = 1e-5, smallest: float = 1e-12) -> Figure:
+    """Draw delta (log scale) against epsilon, down to ``smallest``, with the epsilon at delta = ``mark`` written out.
 
     The curve is ``loss.delta``, an upper bound of the truth at each point.
     """
-    figure, axes = sheet(title=title, across="epsilon", up="delta: probability left out of the promise")
+    chosen = loss.epsilon(delta=mark)
+    figure, axes = sheet(
+        title=title or f"Epsilon {up(chosen)} at delta {typed(mark)}",
+        across="epsilon",
+        up="delta (probability that epsilon does not cover)",
+    )
     furthest = loss.epsilon(delta=smallest)
-    span = furthest if math.isfinite(furthest) and furthest > 0 else max(4.0, 4 * _finite(loss.epsilon(delta=mark)))
+    span = furthest if math.isfinite(furthest) and furthest > 0 else max(4.0, 4 * _finite(chosen))
     epsilon = np.linspace(0.0, span, 121)
     delta = np.asarray(loss.delta(epsilon=epsilon), dtype=float)
     shown = delta > 0
     axes.semilogy(epsilon[shown], delta[shown], color=BLUE)
-    chosen = loss.epsilon(delta=mark)
     if math.isfinite(chosen) and chosen > 0:
         axes.plot([chosen], [mark], marker="o", markersize=8, color=VERMILLION, zorder=5)
         axes.annotate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -20,9 +20,9 @@ from tallystick.tables.output import Columns
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ABOUT = ", capped and clamped, with its 95 % noise interval (privacy noise only)"
+ABOUT = ", with its 95 % interval for the privacy noise only"
 MOST = 60
-"""Groups in one picture; beyond that nobody can read it."""
+"""Groups in one picture: more cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def released(table: Columns | Mapping[str, list[Any]], field: str | None = None,
 
     >>> table = {"ward": ["a", "b"], "n": [10, 20], "n_lower": [8, 18], "n_upper": [12, 22]}
     >>> released(table).axes[0].get_xlabel()
-    'n, capped and clamped, with its 95 % noise interval (privacy noise only)'
+    'n, with its 95 % interval for the privacy noise only'
     """
     columns = table if isinstance(table, Columns) else Table(table)
     charts = {chart["field"]: chart for chart in columns.bars(fields=1000, groups=groups)}
@@ -56,14 +56,24 @@ def released(table: Columns | Mapping[str, list[Any]], field: str | None = None,
     above = [chart["upper"][i] - chart["value"][i] for i in present]
     more = f" (and {chart['more']:,} more groups)" if chart["more"] else ""
     name = _literal(chart["field"])
-    said = f": {_literal(textwrap.shorten(chart['about'], 70))}" if chart["about"] else ""
-    figure, axes = sheet(title=f"{name}{said}{more}", across=f"{name}{ABOUT}", up="")
+    said = f"\n{_literal(textwrap.shorten(chart['about'], 90))}" if chart["about"] else ""
+    title = f"{name}{_literal(_range(chart, present))}{more}"
+    figure, axes = sheet(title=title, across=f"{name}{ABOUT}{said}", up="group")
     figure.set_figheight(1.6 + 0.3 * max(3, len(chart["groups"])))
     axes.barh(present, values, color=BLUE, alpha=0.35)
     axes.errorbar(values, present, xerr=[below, above], fmt="none", ecolor=INK, capsize=3)
     axes.set_yticks(range(len(chart["groups"])), [_literal(group) for group in chart["groups"]])
     axes.invert_yaxis()
     return figure
+
+
+def _range(chart: Mapping[str, Any], present: Sequence[int]) -> str:
+    """Return the finding: the groups with the smallest and the largest published value."""
+    if not present:
+        return ": no value is published"
+    ordered = sorted(present, key=lambda i: chart["value"][i])
+    low, high = (f"{chart['shown'][i]} in {chart['groups'][i]}" for i in (ordered[0], ordered[-1]))
+    return f": {low}" if len(present) == 1 else f": from {low} to {high}"
 
 
 def _literal(text: str) -> str:

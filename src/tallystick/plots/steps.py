@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tallystick.digits import typed
+from tallystick.digits import typed, up
 from tallystick.drawing import PALETTE, QUIET
 from tallystick.errors import InvalidInput
 from tallystick.plots.canvas import sheet
+from tallystick.plots.labels import keep_visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,20 +33,24 @@ class Curve:
     is_bound: bool = True
 
 
-def steps(
-    curves: Sequence[Curve], *, delta: float, title: str = "The price of asking again", highlight: str = "tight"
-) -> Figure:
-    """One line per method on log-log axes, each named at its right end; the method ``highlight`` is drawn on top.
+def steps(curves: Sequence[Curve], *, delta: float, title: str | None = None, highlight: str = "tight") -> Figure:
+    """Draw one line per method on log-log axes, each named at its right end; ``highlight`` is wide.
 
-    Points that a method does not have (infinite or missing) are left out rather than drawn somewhere else.
+    Points that a method does not have (infinite or missing) are left out.
     """
-    figure, axes = sheet(title=title, across="steps", up=f"epsilon at delta = {typed(delta)}", width=8.4, height=5.4)
+    figure, axes = sheet(
+        title=title or _finding(curves, delta, highlight),
+        across="steps (number)",
+        up=f"epsilon at delta = {typed(delta)}",
+        width=8.4,
+        height=5.4,
+    )
     drawn = lines(axes, curves, highlight)
     if any(not curve.is_bound for curve in drawn):
         axes.text(
             0.98,
             0.03,
-            "solid: proven bound    dashed: approximation, may be too low",
+            "dashed: approximation, may be too low",
             transform=axes.transAxes,
             color=QUIET,
             fontsize=10,
@@ -53,6 +58,17 @@ def steps(
             va="bottom",
         )
     return figure
+
+
+def _finding(curves: Sequence[Curve], delta: float, highlight: str) -> str:
+    """Return the last epsilon of the highlighted method, or of the best bound."""
+    drawn = {curve.name: _points(curve)[-1] for curve in curves if _points(curve)}
+    bounds = [curve.name for curve in curves if curve.is_bound and curve.name in drawn]
+    if not bounds:
+        return f"No proven bound on epsilon at delta {typed(delta)}"
+    name = highlight if highlight in bounds else min(bounds, key=lambda bound: drawn[bound][1])
+    count, epsilon = drawn[name]
+    return f"Epsilon {up(epsilon)} at delta {typed(delta)} after {count:,} step{'s' * (count > 1)}"
 
 
 def curves_of(loss: PrivacyLoss, *, delta: float, points: int = POINTS) -> list[Curve]:
@@ -101,9 +117,13 @@ def lines(axes: Axes, curves: Sequence[Curve], highlight: str) -> list[Curve]:
             color=colours[curve.name],
             linewidth=3.2 if loud else 1.8,
             linestyle="-" if curve.is_bound else (0, (3, 2)),
-            zorder=5 if loud else 3,
+            label=curve.name,
+            zorder=2.5 if loud else 3,  # a thin line on the wide one leaves both visible
         )
-    _name_lines(axes, [(curve, points[-1]) for curve, points in drawn], colours, highlight)
+    keep_visible(axes)
+    names = [str(line.get_label()) for line in axes.get_lines()]
+    ends = [(name, curve, points[-1]) for name, (curve, points) in zip(names, drawn, strict=True)]
+    _name_lines(axes, ends, colours, highlight)
     return [curve for curve, _ in drawn]
 
 
@@ -119,17 +139,21 @@ def _colours(names: Sequence[str], highlight: str) -> dict[str, str]:
 
 
 def _name_lines(
-    axes: Axes, ends: Sequence[tuple[Curve, tuple[int, float]]], colours: dict[str, str], highlight: str
+    axes: Axes,
+    ends: Sequence[tuple[str, Curve, tuple[int, float]]],
+    colours: dict[str, str],
+    highlight: str,
 ) -> None:
-    """Names at the line ends, moved apart so that no two overlap; a legend would make the reader match colours."""
+    """Write names at the line ends, moved apart so that no two overlap."""
     low, high = (math.log(value) for value in axes.get_ylim())
-    ordered = sorted(ends, key=lambda end: end[1][1])
-    heights = _apart([math.log(epsilon) for _, (_, epsilon) in ordered], gap=(high - low) * 0.052)
-    furthest = max(count for _, (count, _) in ends)
+    ordered = sorted(ends, key=lambda end: end[2][1])
+    wanted = [math.log(epsilon) for _, _, (_, epsilon) in ordered]
+    heights = _apart(wanted, gap=(high - low) * 0.052)
+    furthest = max(count for _, _, (count, _) in ends)
     left = max(axes.get_xlim()[1], furthest * 1.3)
-    for (curve, (count, epsilon)), height in zip(ordered, heights, strict=True):
+    for (name, curve, (count, epsilon)), height in zip(ordered, heights, strict=True):
         axes.annotate(
-            curve.name,
+            name,
             xy=(count, epsilon),
             xytext=(left, math.exp(height)),
             color=colours[curve.name],

@@ -1,4 +1,4 @@
-"""The trade-off curve: how many people an attacker must miss for each share of false alarms."""
+"""The trade-off curve: the people an attacker must miss, for each share of false accusations."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from tallystick.accounting.adjacency import Protects
 from tallystick.cards.meaning import Whom
 from tallystick.digits import percent, percent_up
-from tallystick.drawing import BLUE, INK, PALETTE, PAPER, QUIET, SHARE_LABELS, SHARES, VERMILLION
+from tallystick.drawing import BLUE, INK, PALETTE, PAPER, VERMILLION
 from tallystick.errors import InvalidInput
-from tallystick.plots.canvas import sheet
+from tallystick.plots.canvas import square
+from tallystick.plots.labels import finish
+from tallystick.tables.reporting.words import capital
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,17 +25,21 @@ if TYPE_CHECKING:
 
     from tallystick.accounting.loss import PrivacyLoss
 
+Function = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+_USUAL = 0.05
+"""Share of false accusations at which curves are compared."""
+
 
 def tradeoff(
     loss: PrivacyLoss,
     *,
-    title: str = "What the best attacker can do",
+    title: str | None = None,
     mark: float = 0.05,
     unit: str | None = None,
 ) -> Figure:
-    """Misses against false alarms; ``mark`` is the share of false alarms at which the numbers are written out.
+    """Draw misses against false accusations; the numbers are written out at the share ``mark``.
 
-    ``unit`` is what the picture is about where the loss names nothing: without either, people.
+    ``unit`` names what is protected if the loss does not: without either, people.
 
     The curve is ``loss.tradeoff``, a certified lower bound of the attacker's misses, so the shaded region is out
     of reach of every attacker, whatever they know about everybody else.
@@ -44,30 +50,30 @@ def tradeoff(
     misses = np.asarray(loss.tradeoff(alpha=alpha), dtype=float)
     whom = Whom.of(loss, unit=unit)
     accused, unnoticed = whom.errors
-    figure, axes = sheet(title=title, across=f"false alarms: {accused}", up=f"misses: {unnoticed}", height=5.4)
-    axes.plot([0, 1], [1, 0], color=QUIET, linewidth=1.2, linestyle=(0, (4, 3)))
+    missed = float(np.asarray(loss.tradeoff(alpha=mark)))
+    found = f"at most {percent_up(1 - Fraction(missed))} of {whom.crowd} are found"
+    figure, axes = square(
+        title=title or f"With {percent(mark)} false accusations, {found}",
+        across=f"false accusations: {accused}",
+        up=f"misses: {unnoticed}",
+    )
     axes.fill_between(alpha, 0, misses, color=BLUE, alpha=0.13, linewidth=0)
     axes.plot(alpha, misses, color=BLUE)
-    _mark(axes, mark, float(np.asarray(loss.tradeoff(alpha=mark))), whom.crowd)
-    axes.text(0.73, 0.30, "guessing", color=QUIET, rotation=-44, ha="center", va="bottom", fontsize=10)
+    _mark(axes, mark, missed, whom.crowd)
     if loss.tradeoff(alpha=0.35) > 0.12:
         axes.text(0.04, 0.04, "no attacker\ncan get here", color=BLUE, fontsize=11)
-    axes.set(xlim=(0, 1), ylim=(0, 1.005))
-    axes.set_aspect("equal")
-    axes.set_xticks(SHARES, SHARE_LABELS)
-    axes.set_yticks(SHARES, SHARE_LABELS)
     return figure
 
 
 def tradeoffs(
-    curves: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]],
+    curves: Mapping[str, Function],
     *,
-    title: str = "Which promise is harder to break?",
+    title: str | None = None,
     unit: str | None = None,
 ) -> Figure:
-    """Several trade-off functions on one sheet, each with its name: the higher a curve, the more an attacker misses.
+    """Draw several trade-off functions with their names; a higher curve is a stronger guarantee.
 
-    A function does not say whom it protects: ``unit`` does, and without it the sheet is about people.
+    ``unit`` names what the functions protect: without it, people.
 
     >>> from tallystick.theorems.piecewise import PiecewiseTradeoff
     >>> figure = tradeoffs({"epsilon 1": PiecewiseTradeoff.of_approx_dp(epsilon=1.0)})
@@ -76,23 +82,31 @@ def tradeoffs(
     """
     if not curves:
         raise InvalidInput("curves", len(curves), "at least one trade-off function")
-    unnoticed = Whom(Protects(unit=unit)).errors[1]
-    figure, axes = sheet(title=title, across="false alarms", up=f"misses: {unnoticed}", height=5.8)
+    accused, unnoticed = Whom(Protects(unit=unit)).errors
+    figure, axes = square(
+        title=title or _strongest(curves),
+        across=f"false accusations: {accused}",
+        up=f"misses: {unnoticed}",
+    )
     alpha = np.linspace(0.0, 1.0, 401)
-    axes.plot([0, 1], [1, 0], color=QUIET, linewidth=1.2, linestyle=(0, (4, 3)))
-    for (name, misses), colour in zip(curves.items(), cycle(PALETTE)):
+    for (name, misses), colour in zip(curves.items(), cycle(PALETTE), strict=False):
         axes.plot(alpha, misses(alpha), color=colour, label=name)
-    axes.set(xlim=(0, 1), ylim=(0, 1.005))
-    axes.set_aspect("equal")
-    axes.set_xticks(SHARES, SHARE_LABELS)
-    axes.set_yticks(SHARES, SHARE_LABELS)
-    axes.legend(fontsize=9.5, loc="upper right")
+    finish(axes)
     return figure
+
+
+def _strongest(curves: Mapping[str, Function]) -> str:
+    """Return the finding: the curve under which an attacker finds least, at a usual share."""
+    at = np.array([_USUAL])
+    missed = {name: float(misses(at)[0]) for name, misses in curves.items()}
+    name = max(missed, key=lambda each: missed[each])
+    most = percent_up(1 - Fraction(missed[name]))
+    return f"{capital(name)} is the strongest: at most {most} found with {percent(_USUAL)} false accusations"
 
 
 def _mark(axes: Axes, alpha: float, missed: float, crowd: str) -> None:
     axes.plot([alpha], [missed], marker="o", markersize=8, color=VERMILLION, zorder=5, clip_on=False)
-    text = f"{percent(alpha)} false alarms:\nat most {percent_up(1 - Fraction(missed))} of {crowd} found"
+    text = f"{percent(alpha)} false accusations:\nat most {percent_up(1 - Fraction(missed))} of {crowd} found"
     axes.annotate(
         text,
         (alpha, missed),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import html
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import tallystick as ts
 from tallystick.cards import Card, card, check_card, preview
 from tallystick.cards.card import read_card
+from tallystick.cards.summary import summary_lines
 from tallystick.errors import InvalidInput
 
 CHANGES: dict[str, tuple[tuple[Any, ...], Any]] = {
@@ -256,6 +258,36 @@ def test_an_older_card_without_the_flag_of_noisy_lines_agrees_and_a_changed_one_
     assert problems(older, clinic.ledger, older.to_html()) == []
     assert problems(changed(older, ("left_out", 0, "said"), "nothing was left out"), clinic.ledger)
     assert problems(changed(made, ("left_out", 0, "too_noisy"), None), clinic.ledger)
+
+
+@pytest.mark.filterwarnings("ignore::tallystick.errors.ChargedAgain")
+def test_a_card_marks_the_cells_that_are_too_noisy_to_use_as_the_terminal_does(clinic) -> None:
+    releases = (clinic.plan(rho=0.01).release(why="x", key=f"k{i}") for i in range(20))
+    release = next(each for each in releases if each.noisy)
+    made = card(release)
+    assert release.noisy.startswith("Too noisy to use: ")
+    assert made.facts["too_noisy"] == release.noisy
+    page = made.to_html()
+    assert html.escape(release.noisy) in page
+    assert '<span class="badge">too noisy to use</span>' in page
+    assert release.noisy in "\n".join(summary_lines(made.facts, "card.html"))
+    assert problems(made, clinic.ledger, page) == []
+    assert problems(changed(made, ("too_noisy",), ""), clinic.ledger)
+
+
+def test_a_card_without_noisy_cells_has_no_mark(clinic) -> None:
+    made = card(clinic.plan(rho=0.5).release(why="x"))
+    assert made.facts["too_noisy"] == ""
+    assert "too noisy to use" not in made.to_html()
+
+
+def test_an_earlier_card_does_not_have_the_fact_and_one_of_this_version_must(clinic) -> None:
+    made = card(clinic.plan(rho=0.001).release(why="x"))
+    facts = copy.deepcopy(dict(made.facts))
+    del facts["too_noisy"]
+    assert problems(Card(copy.deepcopy(facts)), clinic.ledger)
+    facts["accounting"]["software"] = "tallystick 0.1.0"
+    assert problems(Card(facts), clinic.ledger) == []
 
 
 @pytest.mark.parametrize("value", [None, 10**400, "x", []])

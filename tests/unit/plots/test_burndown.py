@@ -28,7 +28,8 @@ def test_it_falls_to_what_is_left_marks_what_burned_and_skips_refunds(tmp_path: 
         assert stairs.get_ydata()[-1] == pytest.approx(float(clinic.remaining.first))
         assert burned.get_ydata() == pytest.approx([0.2])
         assert "clinic" in axes.get_title(loc="left")
-        assert axes.get_legend()
+        assert axes.get_title(loc="left") == "clinic: rho 0.2 of 0.5 left after 2 charges"
+        assert "spent by a request that failed" in [text.get_text() for text in axes.texts]
 
 
 def test_a_population_with_blocks_is_refused_because_its_own_history_is_not_all(tmp_path: Path) -> None:

@@ -21,7 +21,9 @@ def longest(figure):
 
 
 def number(figure) -> float:
-    return float(re.findall(r"[\d.]+(?:e-\d+)?$", figure.axes[0].texts[0].get_text())[0])
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    (found,) = (text for text in texts if "delta" in text)
+    return float(re.findall(r"[\d.]+(?:e-\d+)?$", found)[0])
 
 
 def test_the_shaded_part_of_two_densities_is_delta() -> None:
@@ -51,7 +53,7 @@ def test_a_tilt_moves_the_minimum_of_a_parabola_by_half_of_itself() -> None:
 
 def test_the_other_figures_can_be_saved(tmp_path) -> None:
     sale = pumpkin_prices([1.0, 1.0, 1.0, 4.01] * 25, epsilon=1.0)
-    assert f"of {sale.best:.0f}" in plots.revenue(sale).axes[0].get_legend_handles_labels()[1][0]
+    assert f"of {sale.best:.0f}" in plots.revenue(sale).axes[0].get_legend_handles_labels()[1][1]
     figures = [
         plots.revenue(sale),
         plots.noise_for_queries({"basic": [2, 200], "advanced": [50, 500]}, queries=[1, 10]),
@@ -59,7 +61,6 @@ def test_the_other_figures_can_be_saved(tmp_path) -> None:
         plots.densities({"n = 5": norm(0, 2).pdf, "limit": norm.pdf}, between=(-5, 5)),
     ]
     for place, figure in enumerate(figures):
-        assert figure.axes[0].get_title(loc="left").endswith("?")
         assert plots.save(figure, tmp_path / f"{place}.png").stat().st_size > 5_000
     assert longest(figures[3])[:, 1].max() == pytest.approx(1 / math.sqrt(2 * math.pi) / 2, rel=1e-3)
 

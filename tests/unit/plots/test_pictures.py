@@ -33,7 +33,7 @@ def test_the_tradeoff_picture_draws_the_tradeoff_curve() -> None:
     figure = plots.tradeoff(LOSS)
     curve = max(lines(figure), key=len)
     assert np.array_equal(curve[:, 1], np.asarray(LOSS.tradeoff(alpha=curve[:, 0])))
-    assert "false alarms" in words(figure)
+    assert "false accusations" in words(figure)
     printed = float(re.search(r"at most ([\d.]+) % of people found", words(figure))[1])
     assert 0 <= printed / 100 - LOSS.power(alpha=0.05) < 0.0011
 

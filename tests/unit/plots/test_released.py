@@ -23,7 +23,7 @@ def test_bars_have_the_values_and_lines_the_intervals():
     assert [bar.get_width() for bar in axes.patches] == [10]
     (line,) = axes.containers[1].lines[2]
     assert line.get_segments()[0][:, 0].tolist() == [8, 12]
-    assert ts.plots.released(TABLE, "age").axes[0].get_xlabel().startswith("age, capped and clamped, with its 95 %")
+    assert ts.plots.released(TABLE, "age").axes[0].get_xlabel().startswith("age, with its 95 %")
 
 
 def test_a_column_without_interval_is_refused_by_name():

@@ -98,12 +98,10 @@ def _draw(year: PrivacyLoss, training: PrivacyLoss, folder: Path) -> tuple[Path,
     except OSError as error:
         raise InvalidInput("out", str(folder), f"a folder that can be created ({error.strerror})") from error
     try:
-        attacker = plots.tradeoff(year, title="A year at the clinic: what the best attacker can do")
+        attacker = plots.tradeoff(year)
     except Unavailable:
         return ()
-    price = plots.steps(
-        curves_of(training, delta=DELTA, points=5), delta=DELTA, title="Training: one run, every accountant"
-    )
+    price = plots.steps(curves_of(training, delta=DELTA, points=5), delta=DELTA)
     return plots.save(attacker, folder / "tradeoff.svg"), plots.save(price, folder / "steps.svg")
 
 

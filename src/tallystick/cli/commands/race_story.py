@@ -39,8 +39,7 @@ def race_story(folder: Path, *, as_json: bool) -> None:
             plots.Curve(name, COUNTS, tuple(float("inf") if e is None else e for e in row))
             for name, row in curves.items()
         ]
-        title = "The price of asking again, four ways"
-        place = drawn_into(folder, "race.svg", lambda: plots.steps(lines, delta=DELTA, title=title, highlight="ours"))
+        place = drawn_into(folder, "race.svg", lambda: plots.steps(lines, delta=DELTA, highlight="ours"))
     facts: dict[str, Any] = {
         "epsilon_of_one": EPSILON,
         "delta": DELTA,

@@ -176,19 +176,27 @@ def slope(column: Sequence[float], sizes: Sequence[int]) -> float:
 
 
 def picture(table: dict[str, list[float]], sizes: Sequence[int]) -> Figure:
-    """Error against n, both in logarithms."""
+    """Draw error against n, both in logarithms."""
+    from tallystick.digits import nearest
     from tallystick.drawing import INK, PALETTE
     from tallystick.plots.canvas import sheet
+    from tallystick.plots.labels import keep_visible
 
+    best = min(table, key=lambda name: table[name][-1])
+    least = nearest(table[best][-1], 2)
     figure, axes = sheet(
-        title="The same mean, six ways (epsilon = 1)", across="number of people n", up="error that privacy adds"
+        title=f"For {sizes[-1]:,} people at epsilon 1, {best} adds the least error: {least}",
+        across="people (number)",
+        up="error that privacy adds (units of the mean)",
     )
     deviation = math.sqrt(2 * 5 / (7**2 * 8)) * 2
-    axes.plot(sizes, [deviation / math.sqrt(n) for n in sizes], color=INK, linestyle=":", label="sampling error")
+    sampling = [deviation / math.sqrt(n) for n in sizes]
+    axes.plot(sizes, sampling, color=INK, linestyle=":", label="sampling error")
     for (name, column), colour in zip(table.items(), PALETTE, strict=False):
         label = f"{name}: slope {slope(column, sizes):.2f}"
         axes.plot(sizes, column, color=colour, marker="o", markersize=4, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    keep_visible(axes)
     axes.legend(fontsize=9, loc="lower left")
     return figure

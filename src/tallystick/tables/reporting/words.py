@@ -50,11 +50,23 @@ def too_noisy_to_use(
     sentences = []
     for name, (low, high) in limits.items():
         ends = zip(data[name], data[f"{name}_lower"], data[f"{name}_upper"], strict=True)
-        places = [i for i, cells in enumerate(ends) if None not in cells and 2 * (cells[2] - cells[1]) > high - low]
+        places = [i for i, cells in enumerate(ends) if is_too_noisy(*cells, (low, high))]
         if places:
             bounds = f"(the interval covers more than half of the bounds {typed(low)} to {typed(high)})"
             sentences.append(f"{escaped(name)}{_of_groups(data, places, groups)} {bounds}")
     return f"Too noisy to use: {'; '.join(sentences)}." if sentences else ""
+
+
+def is_too_noisy(value: float | None, lower: float | None, upper: float | None, bounds: tuple[float, float]) -> bool:
+    """Return whether the interval of a mean or quantile covers more than half of its public bounds.
+
+    >>> is_too_noisy(2, 0, 5, (0.0, 5.0)), is_too_noisy(3, 2.9, 3.1, (0.0, 5.0))
+    (True, False)
+    """
+    if value is None or lower is None or upper is None:
+        return False
+    low, high = bounds
+    return 2 * (upper - lower) > high - low
 
 
 def _of_groups(data: Mapping[str, Sequence[Any]], places: Sequence[int], groups: Sequence[str]) -> str:
@@ -202,9 +214,11 @@ def left_out(lines: Sequence[Line], who: str) -> str:
 
 
 def effect(lines: Sequence[Line], who: str) -> str:
-    """Return the effect of limits and bounds in one sentence; empty if each share is certainly small.
+    """Return the effect of limits and bounds in one sentence; empty if no share is known to be large.
 
-    A share is said if it is at least 1 % for certain. Rows stand for the people who have them.
+    A share is said if its 95 % interval lies above 1 %. The number is the lower bound of that interval,
+    so the true share may be below it in at most 5 of 100 releases. This holds for each line alone: of
+    k lines, at least one may be wrong in at most 5 k of 100. Rows stand for the people who have them.
     """
     said = [_effect_of(line, who) for line in _largest(lines) if _is_large(line)]
     if said:
@@ -229,7 +243,7 @@ def _largest(lines: Sequence[Line]) -> list[Line]:
 
 
 def _effect_of(line: Line, who: str) -> str:
-    least = percent_down(line.share_lower or 0.0)
+    least = f"{percent_down(line.share_lower or 0.0)} (95 % interval)"
     if line.may_be_more:
         return f"at least {least} of rows were over the limits per {who} and count less or not at all"
     if line.of == COUNTED:

@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Hundreds of processes start in the tests: each would compile the package again if none could keep what it compiled.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-audit campaign-certificates campaign-explorer campaign-inference campaign-ledger campaign-mechanisms campaign-sql campaign-sweeps campaign-tables campaign-theorems coverage-ledger pictures statements walks explorer clean
+.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-audit campaign-certificates campaign-explorer campaign-inference campaign-ledger campaign-mechanisms campaign-sql campaign-sweeps campaign-tables campaign-theorems coverage-ledger pictures statements walks explorer golden-output clean
 
 help:
 	@echo "make demo      a table published privately, a denial, a privacy card; offline once installed"
@@ -26,6 +26,7 @@ help:
 	@echo "make walks     the files that four calls walk through, in order, and how many"
 	@echo "make pictures  draw the pictures of the documentation again"
 	@echo "make explorer  write docs/explorer.html; with GRID=1 also compute its grid of certified bounds again"
+	@echo "make golden-output  write the golden output of every command again"
 	@echo "make clean     remove .venv and caches"
 
 $(BIN)/python:
@@ -81,7 +82,10 @@ campaign-audit: $(VENV)/.installed-dev
 campaign-certificates: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/certificates/campaign.py
 
-campaign-explorer: $(VENV)/.installed-dev  # needs node
+campaign-golden-output: $(VENV)/.installed-dev
+	PYTHONPATH=tests $(BIN)/python -m contracts.golden_session
+
+explorer: $(VENV)/.installed-dev  # needs node
 	$(BIN)/python tests/campaigns/explorer_points.py
 
 campaign-inference: $(VENV)/.installed-dev

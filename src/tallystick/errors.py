@@ -507,6 +507,12 @@ class Quarantined(Refused):
     code = "dataset_closed"
 
 
+class Retired(Refused):
+    """The owner of a dataset closed it for new queries, for good."""
+
+    code = "dataset_retired"
+
+
 class ClaimFalsified(TallystickError):
     """An audit found evidence against a privacy claim."""
 

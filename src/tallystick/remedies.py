@@ -45,6 +45,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "open_account": ("account", "budget"),
         "reopen_account": ("account",),
         "clear_failure": ("charge",),
+        "retire_dataset": ("dataset",),
         "reuse_key": ("key",),
         "write_again": ("key", "argument"),  # argument: out, card or stdout, which could not be written
         "verify_ledger": (),

@@ -213,6 +213,7 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "open_account": lambda each: f"ledger.open({each['account']!r}, budget=ts.{each['budget']})",
     "reopen_account": lambda each: f"ledger.open({each['account']!r}), without budget=",
     "clear_failure": lambda each: 'account.clear(why="...")',
+    "retire_dataset": lambda each: f'account.retire({each["dataset"]!r}, why="...")',
     "reuse_key": lambda each: f"key={each['key']!r} reuses that answer without a new charge",
     "write_again": lambda each: f"the same request with key={each['key']!r}, which charges nothing",
     "verify_ledger": lambda each: "ledger.verify()",

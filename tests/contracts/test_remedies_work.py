@@ -1090,6 +1090,23 @@ def data_that_are_closed_by_a_command_that_can_be_pasted(world: World) -> None:
     world.succeed(*words)
 
 
+@case("retire_dataset", "python")
+def a_registration_that_a_charge_has_used(world: World) -> None:
+    world.capped()
+    with world.book() as book:
+        account = book.open("clinic")
+        asked(account).plan(rho=0.1).release(why="x")
+        problem = provoked("retire_dataset", lambda: account.remove("visits"), Refused)
+        account.retire(problem["dataset"], why="wrong file")
+        assert book.datasets()["visits"].retired == "wrong file"
+
+
+@case("retire_dataset", "shell")
+def a_registration_that_a_charge_has_used_is_closed_by_a_command(world: World) -> None:
+    world.capped().succeed(*QUERY, "--rho", "0.1")
+    world.succeed(*typed(world.offer("dataset retire", "dataset", "remove", "visits")))
+
+
 def write_and_fail(world: World, *words: str) -> tuple[int, str]:
     """Type a command whose files cannot be written."""
     with world.monkeypatch.context() as full:

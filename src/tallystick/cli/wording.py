@@ -292,6 +292,9 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {
     "clear_failure": lambda each, command: Way(
         f'tallystick dataset clear {command.dataset(each)} --why "..."{command.ledger}'
     ),
+    "retire_dataset": lambda each, command: Way(
+        f'tallystick dataset retire {command.dataset(each)} --why "..."{command.ledger}'
+    ),
     "reuse_key": lambda each, command: Way(f"--key {shlex.quote(each['key'])}", effect="reuses that answer, no charge"),
     "write_again": _written_again,
     "verify_ledger": lambda each, command: Way(f"tallystick ledger verify{command.ledger}"),

@@ -325,6 +325,38 @@ class Account:
             marks=marks,
         )
 
+    def retire(self, dataset: str, *, why: str, dry_run: bool = False) -> None:
+        """Close a registered dataset for new queries, for good. A dry run only raises what would be refused.
+
+        Its source stays bound to this population, its unit, its limit and its closings. The source cannot be asked or
+        registered under another name. A query that was paid for still returns its answer under its key.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     clinic = ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient")
+        ...     clinic.register("visits", source="the table of visits")
+        ...     clinic.retire("visits", why="replaced by visits-2027")
+        ...     ledger.datasets()["visits"].retired
+        'replaced by visits-2027'
+        """
+        registry.retire(self, dataset, why=why, dry_run=dry_run)
+
+    def remove(self, dataset: str, *, dry_run: bool = False) -> None:
+        """Undo a wrong registration. Refused as soon as a charge may have used it; then ``retire`` closes it.
+
+        A charge on the source counts, and every charge that the population has paid since the registration: the record
+        does not say which other tables a join reads. The name and the place stay bound to the population and unit.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     clinic = ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient")
+        ...     clinic.register("visist", source="the table of visits")
+        ...     clinic.remove("visist")
+        ...     ledger.datasets()
+        {}
+        """
+        registry.remove(self, dataset, dry_run=dry_run)
+
     def admit(self, price: Amount, *, source: str) -> None:
         """Raise the refusal that a plan of that cost on that source would get: closed, or below the least cost."""
         with self.ledger.store.read() as transaction:

@@ -20,6 +20,7 @@ from tallystick.errors import BelowLeastPrice, IdempotencyConflict, LedgerIntegr
 from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, checked, digest, link
 from tallystick.ledger.denial import denied
 from tallystick.ledger.filters import UNITS_0, Amount, Filter
+from tallystick.ledger.retirement import require_not_retired
 from tallystick.ledger.store import Transaction
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Request:
     source: str | None = None  # the digest of where the data are; None: the caller holds the value
     named: bool = True  # False: the key was made up just now, so nobody can have used it
     older: str | None = None  # the digest of the same request by an earlier rule
+    beside: tuple[str, ...] = ()  # digests of the other sources that are read, of a join
 
 
 class Terms(NamedTuple):
@@ -187,6 +189,7 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
         return _meet(transaction, ChargeRow(*row), request, at, started=started)
     if request.source is not None:
         admit(transaction, request.source, request.lines)
+        require_not_retired(transaction, request.beside)
     for line in request.lines:
         spend(transaction, line)
     state = "EXECUTING" if started else "RESERVED"
@@ -436,7 +439,8 @@ def admit(transaction: Transaction, source: str, lines: Sequence[Line]) -> None:
 
 
 def require_open(transaction: Transaction, source: str, populations: Sequence[int]) -> None:
-    """Raise ``Quarantined`` while a failure on this source, or on a source of these populations, is not cleared."""
+    """Raise if the source is retired, or a failure on it or on a source of these populations is not cleared."""
+    require_not_retired(transaction, [source])
     for population in populations:
         row = transaction.row("quarantine_of", source, population)
         if row is not None:

@@ -43,6 +43,7 @@ from tallystick.ledger import journal, views
 from tallystick.ledger.chain import canonical, check_reason, checked, decode_answer, digest, encode_answer
 from tallystick.ledger.filters import LARGEST, Amount
 from tallystick.ledger.journal import ChargeRow, Position, Request, Terms
+from tallystick.ledger.retirement import require_not_retired
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -101,6 +102,11 @@ def _older_request(release: Asking) -> str:
     return str(getattr(release, "older_request", ""))
 
 
+def _beside(release: Payable) -> tuple[str, ...]:
+    """The digests of the other sources that a release reads; none if it is about one source."""
+    return tuple(getattr(release, "beside", ()))
+
+
 def _in_other_words(release: Asking) -> Sequence[str]:
     """The texts of other requests that ask the same question; none if it has no other words."""
     return tuple(getattr(release, "in_other_words", ()))
@@ -125,6 +131,7 @@ def pay(
         release.privacy, accounts=(account, *also), why=why, key=key, delta=delta, lease=lease,
         request=release.request, source=release.source, older_request=_older_request(release),
     )  # fmt: skip
+    charge.beside = _beside(release)
     stored = charge.stored()
     if stored is not None:
         say_first_reason(account.ledger, stored[1], why)
@@ -229,6 +236,7 @@ def rehearse(
         release.privacy, accounts=(account,), why=why, key=key, delta=delta,
         request=release.request, source=release.source, older_request=_older_request(release),
     )  # fmt: skip
+    charge.beside = _beside(release)
     stored = charge.stored()
     if stored is not None:
         say_first_reason(account.ledger, stored[1], why)
@@ -370,6 +378,7 @@ class Charge:
         self._lease = lease
         ledger.lease_end(lease)
         self._row: ChargeRow | None = None
+        self.beside: tuple[str, ...] = ()  # digests of the other sources that are read, of a join
         self.answer: Any = None
         self.receipt: Receipt | None = None
         self._made_at = _line_of_caller()
@@ -436,7 +445,7 @@ class Charge:
         ledger, terms, until = self._ledger, self._terms, self._ledger.lease_end(self._lease)
         wanted = Request(
             ledger.principal, self._key, terms.digest, self._why, terms.plan, terms.plan_hash, terms.asked, until,
-            terms.source, self._named, terms.older,
+            terms.source, self._named, terms.older, self.beside,
         )  # fmt: skip
         self._named = True
         if terms.source is not None:
@@ -471,6 +480,7 @@ class Charge:
                 self._require_free_key(transaction)
                 if terms.source is not None:
                     journal.admit(transaction, terms.source, terms.asked)
+                    require_not_retired(transaction, self.beside)
                 for line in terms.asked:
                     journal.would_spend(transaction, line)
         except BudgetExceeded as problem:

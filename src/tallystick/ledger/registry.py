@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tallystick.errors import InvalidInput, Refused
-from tallystick.ledger import journal
+from tallystick.errors import InvalidInput, Refused, Remedy, Retired
+from tallystick.ledger import journal, retirement
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import PLAN_LENGTH, check_reason, checked, digest
 from tallystick.ledger.filters import Amount
@@ -56,6 +56,7 @@ class Registered:
     newest_marks: frozenset[str] = frozenset()  # those of its newest place
     seq: int = 0  # the entry of its newest registration
     history: tuple[tuple[int, frozenset[str]], ...] = ()  # the entry and the marks of every registration, oldest first
+    retired: str | None = None  # the reason, if its owner closed it for new queries
 
     @property
     def note(self) -> str:
@@ -104,6 +105,8 @@ def register(
     ledger, population = account.ledger, account.path[-1][0]
     checked("dataset", name)
     checked("note", note, PLAN_LENGTH, empty=True)
+    if retirement.ends(note):
+        raise InvalidInput("note", note, "a note about the data; retire() and remove() write the notes that end it")
     if source is not None and source.encode(errors="replace").decode() != source:  # no error may quote the text
         raise InvalidInput("source", "a text that is not UTF-8", "a text of Unicode characters")
     source_digest = None if source is None else digest(source)
@@ -111,9 +114,14 @@ def register(
     least = _least(account, least_price)
     with ledger.store.write("register") as transaction:
         row = transaction.row("dataset_named", name)
+        places = [] if source_digest is None else [source_digest]
+        was_retired = retirement.retired_name(transaction, [*places, *filter(retirement.identifies, listed)])
+        if was_retired is not None or _is_retired(transaction, name):
+            raise retired_again(was_retired or name)
         if row is not None:
             known = DatasetRow(*row)
-            least = known.least0 if least_price is None else least
+            was_removed = retirement.is_removed(known.note)
+            least = known.least0 if least_price is None and not was_removed else least
             before = journal.entry_body(transaction, known.seq)
             if known.account_id != account.id or before["fixed"] != dict(fixed):
                 raise Refused(
@@ -123,7 +131,7 @@ def register(
             same = (known.source, known.least0, known.note) == (source_digest, least, note)
             if same and before.get("marks", []) == listed:
                 return
-            if not update and not same:
+            if not (update or same or was_removed):
                 raise InvalidInput("dataset", name, "a new name, or an update of caps, bounds, least cost or place")
         owner = None if source_digest is None else transaction.row("source_owner", source_digest)
         if owner is not None and owner[0] != population:
@@ -141,6 +149,98 @@ def register(
             **({"marks": listed} if listed else {}),
         )  # fmt: skip
         transaction.run("dataset_insert", name, position.seq, account.id, population, source_digest, least, note)
+
+
+def _is_retired(transaction: Transaction, name: str) -> bool:
+    start = retirement.RETIRED_START
+    return (name,) in [tuple(row) for row in transaction.rows("datasets_noted", len(start), start)]
+
+
+def retired_again(name: str) -> Retired:
+    """The refusal to register retired data again, under their name or another one."""
+    return Retired(f"these data are retired as dataset {name!r}, for good. Nothing was changed")
+
+
+def retire(account: Account, name: str, *, why: str, dry_run: bool) -> None:
+    """Append the entry that closes a dataset for new queries, for good; a dry run raises the same refusals."""
+    ledger = account.ledger
+    check_reason(why)
+    with ledger.store.read() if dry_run else ledger.store.write("retire") as transaction:
+        newest = _registration(transaction, account, name)
+        if not dry_run:
+            _append_end(transaction, newest, ledger.now(), retirement.retired_note(why), newest.least0)
+
+
+def remove(account: Account, name: str, *, dry_run: bool) -> None:
+    """Append the entry that undoes a registration; a dry run raises the same refusals.
+
+    The record does not say which other tables a join reads. So a charge that the population has paid since the
+    registration counts as a use.
+    """
+    ledger = account.ledger
+    with ledger.store.read() if dry_run else ledger.store.write("remove") as transaction:
+        newest = _registration(transaction, account, name)
+        used = _first_use(transaction, name, newest.population_id)
+        if used is not None:
+            raise Refused(
+                f"charge {used} may have used dataset {name!r}, so its registration stays. Nothing was changed",
+                remedies=[Remedy("retire_dataset", dataset=name)],
+            )
+        if not dry_run:
+            _append_end(transaction, newest, ledger.now(), retirement.removed_note(), LEAST_OF_REMOVED)
+
+
+LEAST_OF_REMOVED: Final = 1
+"""Least cost in a removal, in units of the currency: the smallest that an entry may have, so it refuses no plan."""
+
+
+def _registration(transaction: Transaction, account: Account, name: str) -> DatasetRow:
+    """The newest registration of a name for an account; refused if it has ended."""
+    row = transaction.row("dataset_named", name)
+    if row is None or retirement.is_removed(DatasetRow(*row).note):
+        raise InvalidInput("dataset", name, "the name of a registered dataset")
+    newest = DatasetRow(*row)
+    if newest.account_id != account.id:
+        owner = journal.account_row(transaction, newest.account_id).name
+        raise Refused(f"dataset {name!r} belongs to {owner!r}, not to {account.name!r}. Nothing was changed")
+    if _is_retired(transaction, name):
+        raise Retired(f"dataset {name!r} is retired, for good. Nothing was changed")
+    return newest
+
+
+def _first_use(transaction: Transaction, name: str, population: int) -> int | None:
+    """The first charge on a source of a dataset, or of its population since it was registered; None if there is none.
+
+    Charges count in every state: running, committed, refunded and burned.
+    """
+    rows = [DatasetRow(*each) for each in transaction.rows("datasets")]
+    mine = [row for row in rows if row.name == name]
+    sources = {row.source for row in mine} - {None}
+    first = mine[0].seq
+    for charge, text in transaction.rows("charge_entries"):
+        body = json.loads(text)
+        if body["source"] in sources:
+            return int(charge)
+        if charge > first and population in _populations(transaction, body["lines"]):
+            return int(charge)
+    return None
+
+
+def _populations(transaction: Transaction, lines: Iterable[tuple[int, int, int]]) -> set[int]:
+    return {journal.path_of(transaction, account)[-1][0] for account, _, _ in lines}
+
+
+def _append_end(transaction: Transaction, row: DatasetRow, at: int, note: str, least: int) -> None:
+    """Append a registration that differs from the newest in its note, which ends it."""
+    body = journal.entry_body(transaction, row.seq)
+    marks = {"marks": body["marks"]} if "marks" in body else {}
+    position = journal.append(
+        transaction, "register", at,
+        dataset=row.name, account=row.account_id, source=row.source, least=least, note=note, fixed=body["fixed"],
+        **marks,
+    )  # fmt: skip
+    ended = row._replace(seq=position.seq, least0=least, note=note)
+    transaction.run("dataset_insert", *ended)
 
 
 def lasts(mark: str) -> bool:
@@ -174,8 +274,8 @@ def _least(account: Account, least: PrivacyLoss | None) -> int:
     return budget.limit0
 
 
-def registered(ledger: Ledger) -> dict[str, Registered]:
-    """The newest registration of every name."""
+def registered(ledger: Ledger, *, removed: bool = False) -> dict[str, Registered]:
+    """The newest registration of every name; with ``removed`` those that were removed, instead of the others."""
     accounts = {account.id: account for account in ledger.accounts()}
     with ledger.store.read() as transaction:
         rows = [DatasetRow(*row) for row in transaction.rows("datasets")]  # in the order of their entries
@@ -184,7 +284,10 @@ def registered(ledger: Ledger) -> dict[str, Registered]:
     for row in rows:
         by_name.setdefault(row.name, []).append(row)
     datasets = {}
-    for name, mine in sorted(by_name.items()):
+    for name, every in sorted(by_name.items()):
+        if retirement.is_removed(every[-1].note) is not removed:
+            continue
+        mine = [row for row in every if not retirement.ends(row.note)]
         newest = mine[-1]
         payer = accounts[newest.account_id]
         places = [row.source for row in mine if row.source is not None]
@@ -200,6 +303,7 @@ def registered(ledger: Ledger) -> dict[str, Registered]:
             newest_marks=frozenset(bodies[newest.seq].get("marks", [])),
             seq=newest.seq,
             history=tuple((row.seq, frozenset(bodies[row.seq].get("marks", []))) for row in mine),
+            retired=retirement.reason(row.note for row in every),
         )
     return datasets
 

@@ -62,6 +62,8 @@ STATEMENTS: Final[dict[str, str]] = {
     "dataset_insert": f"INSERT INTO dataset ({DATASET_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
     "dataset_named": f"SELECT {DATASET_COLUMNS} FROM dataset WHERE name = ? ORDER BY seq DESC LIMIT 1",
     "datasets": f"SELECT {DATASET_COLUMNS} FROM dataset ORDER BY seq",
+    "datasets_noted": "SELECT DISTINCT name FROM dataset WHERE substr(note, 1, ?) = ?",
+    "dataset_entries": ("SELECT d.name, d.source, e.body FROM dataset d JOIN entry e ON e.seq = d.seq ORDER BY d.seq"),
     "source_owner": "SELECT population_id FROM dataset WHERE source = ? LIMIT 1",
     "source_entry": "SELECT seq FROM dataset WHERE source = ? ORDER BY seq DESC LIMIT 1",
     "least_of_source": f"SELECT max(least0) FROM {NEWEST} WHERE name IN (SELECT name FROM dataset WHERE source = ?)",
@@ -97,6 +99,7 @@ STATEMENTS: Final[dict[str, str]] = {
         "FROM charge c JOIN line l ON l.charge_id = c.id JOIN entry e ON e.seq = c.id "
         "WHERE l.account_id = ? ORDER BY c.id"
     ),
+    "charge_entries": "SELECT c.id, e.body FROM charge c JOIN entry e ON e.seq = c.id ORDER BY c.id",
     "charge_move": "UPDATE charge SET state = ?, last_seq = ? WHERE id = ? AND state = ? AND fence = ?",
     "charge_lease": (
         "UPDATE charge SET fence = ?, lease_until = ?, last_seq = ? "

@@ -17,7 +17,8 @@ from tallystick import strict_json
 from tallystick.digits import typed
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger.book import opened, opened_if_there
-from tallystick.ledger.registry import NOTE_FORMAT
+from tallystick.ledger.chain import SourceId
+from tallystick.ledger.registry import NOTE_FORMAT, lasts, registered, retired_again
 from tallystick.place import names_server
 from tallystick.printing import one_of
 from tallystick.tables.identity import SPARK, Identity, Overlap
@@ -50,6 +51,8 @@ class Dataset:
     """Which data these are, where they were opened to register them."""
     first_version: str | None = field(default=None, compare=False)
     """The version of the data when they were registered first."""
+    retired: str | None = field(default=None, compare=False)
+    """The reason, if the owner closed the dataset for new queries."""
 
     @property
     def later_version(self) -> str | None:
@@ -107,7 +110,7 @@ def known(book: Ledger) -> dict[str, Dataset]:
     for name, row in book.datasets().items():
         if is_own_note(row.note):
             dataset = read_note(name, row.account, row.note, row.least_price)
-            datasets[name] = replace(dataset, first_version=_version(row.notes[0]))
+            datasets[name] = replace(dataset, first_version=_version(row.notes[0]), retired=row.retired)
     return datasets
 
 
@@ -238,6 +241,8 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
     """Refuse, before anything is opened or written, what the ledger would refuse, and a file under a second name."""
     datasets = known(book)
     known_dataset = datasets.get(dataset.name)
+    if known_dataset is not None and known_dataset.retired is not None:
+        raise retired_again(dataset.name)
     if known_dataset is not None and known_dataset.to_data() != dataset.to_data():
         if (known_dataset.population, _fixed(known_dataset)) != (dataset.population, _fixed(dataset)):
             raise Refused(
@@ -250,8 +255,12 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
                 "name", dataset.name, "a new name; caps, bounds or place are changed by an update", remedies=remedies
             )
     populations = {account.name: account.path[-1][0] for account in book.accounts()}
-    found = Overlap.of(book, dataset.identified())
+    own = dataset.identified()
+    _check_removed(dataset, own, book)
+    found = Overlap.of(book, own)
     for other in found.all:
+        if other.retired is not None:
+            raise retired_again(other.name)
         if populations[other.account] != populations.get(dataset.population):
             raise Refused(
                 f"these data are registered as {other.name!r} under population {other.account!r}; a source belongs "
@@ -263,6 +272,21 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
                 f"these data are registered as {other.name!r}, about unit {other.fixed.get('unit') or 'each row'!r}; "
                 "whom they protect does not depend on the name"
             )
+
+
+def _check_removed(dataset: Dataset, own: Identity, book: Ledger) -> None:
+    """Refuse the name or the place of a removed registration for another population or unit: the record keeps both."""
+    wanted = dataset.population, _fixed(dataset)
+    for other in registered(book, removed=True).values():
+        if (other.account, dict(other.fixed)) == wanted:
+            continue
+        before = f"A removed registration, {other.name!r}, has population {other.account!r} and unit "
+        before += repr(other.fixed.get("unit") or "each row")
+        if other.name == dataset.name:
+            raise Refused(f"{before}. Its name stays bound to them. Use another name")
+        marks = own.all_marks & other.marks
+        if SourceId.of(own.name) in other.sources or any(map(lasts, marks)):
+            raise Refused(f"{before}. Its place stays bound to them. Move the data to another place and register that")
 
 
 def _fixed(dataset: Dataset) -> dict[str, str | None]:

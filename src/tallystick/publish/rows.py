@@ -222,7 +222,7 @@ class RowsWork(Work):
     @contextmanager
     def opened(self, *, rows: bool = True) -> Iterator[OpenedFit]:
         """Open the data once and recognise them, before anything is charged."""
-        with run.Asked.of(self.plan, self.account, self.dataset.name).opened(rows=rows) as (reader, source):
+        with run.Asked.of(self.plan, self.account, self.dataset.name).opened(rows=rows) as (reader, (source, *_)):
             yield OpenedFit(self, reader, source)
 
     def denial(self, problem: BudgetExceeded) -> BudgetExceeded:

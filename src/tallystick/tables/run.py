@@ -23,6 +23,7 @@ from tallystick.errors import (
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.pay import charged_delta, find_answer, paid_before, pay, rehearse, stored_answer
 from tallystick.ledger.pay import check_key as pay_check_key
+from tallystick.ledger.retirement import retired
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.denial import with_plans, with_prices
 from tallystick.tables.dialects import SATURATED_TOTAL
@@ -97,6 +98,8 @@ class PlanRun:
     asked: Asked
     reader: Reader
     source: SourceId
+    beside: tuple[SourceId, ...] = ()
+    """The ids of the other tables of a join."""
     progress: Progress = None
 
     @property
@@ -201,15 +204,16 @@ class Asked:
         return request(self.plan.hash, table.name, data, called)
 
     @contextlib.contextmanager
-    def opened(self, *, rows: bool = True) -> Iterator[tuple[Reader, SourceId]]:
+    def opened(self, *, rows: bool = True) -> Iterator[tuple[Reader, tuple[SourceId, ...]]]:
         """Open the source once, recognise its data and check that this account may ask this plan of them.
 
-        Nothing is charged yet. What is recognised here is what the reader's engine reads.
+        Yield the reader and the id of each table that takes part, the first one's first. Nothing is charged yet.
+        What is recognised here is what the reader's engine reads.
         """
         with Reader(self.plan.query.table.source, rows=rows, tables=_leaves(self.plan)) as reader:
             known = self._recognised(reader)
             check_allowed(self.plan, self.account, self.dataset, known)
-            yield reader, known[0].source
+            yield reader, tuple(each.source for each in known)
 
     def _recognised(self, reader: Reader) -> list[Recognised]:
         """Return what the account's ledger knows of the data of every table that takes part."""
@@ -243,8 +247,8 @@ def release(
         paid = stored_answer(asked, account, why=why, key=key, delta=delta)
         if paid is None:
             require_stated(plan, account)
-            with reported(progress) as tell, asked.opened() as (reader, source):
-                run = PlanRun(asked, reader, source, tell)
+            with reported(progress) as tell, asked.opened() as (reader, (source, *beside)):
+                run = PlanRun(asked, reader, source, tuple(beside), tell)
                 paid = pay(run, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:
         raise with_plans(plan, problem, account, dataset) from None
@@ -272,8 +276,8 @@ def rehearsed(
         if paid is not None:
             return paid.receipt
         require_stated(plan, account)
-        with asked.opened(rows=False) as (reader, source):
-            run = PlanRun(asked, reader, source)
+        with asked.opened(rows=False) as (reader, (source, *beside)):
+            run = PlanRun(asked, reader, source, tuple(beside))
             return rehearse(run, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:
         raise with_plans(plan, problem, account, dataset) from None
@@ -312,6 +316,7 @@ def asked_before(
 
 def check_allowed(plan: Plan, account: Account, dataset: str | None, known: list[Recognised]) -> None:
     """Refuse a plan that is not about the units, neighbours and names that its data were registered with."""
+    _check_retired(account, known)
     first, *others = known
     leaf, *other_leaves = plan.query.table.leaves()
     if first.names and dataset is not None and dataset not in first.names:
@@ -324,6 +329,15 @@ def check_allowed(plan: Plan, account: Account, dataset: str | None, known: list
         _check_leaf(other, each, account)
         _check_least(plan, account, each)
         _check_payer(plan, account, each.source)
+
+
+def _check_retired(account: Account, known: list[Recognised]) -> None:
+    """Refuse a plan that reads rows of a retired dataset, under any name."""
+    names = {name for each in known for name in (*each.names, *each.parts)}
+    datasets = account.ledger.datasets() if names else {}
+    for name in sorted(names):
+        if datasets[name].retired is not None:
+            raise retired(name)
 
 
 def _check_leaf(leaf: Table, known: Recognised, account: Account) -> None:

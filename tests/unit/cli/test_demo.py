@@ -12,8 +12,7 @@ import pytest
 
 from pace import Clock
 from tallystick.cards import read_card
-from tallystick.cli.commands.demo import REGIONS
-from tallystick.cli.demo_data.make_visits import bundled, visits
+from tallystick.cli.demo_data.make_visits import REGIONS, bundled, visits
 
 
 @pytest.fixture
@@ -109,3 +108,41 @@ def test_a_folder_that_cannot_be_made_is_named(run, offline) -> None:
 def test_the_bundled_data_is_what_the_committed_script_makes() -> None:
     assert bundled() == visits().encode()
     assert len({line.split(",")[0] for line in visits().splitlines()[1:]}) == 10_000
+
+
+GUIDE_FILES = ["billing.csv", "flights.csv", "origins.csv", "regions.csv", "visits.csv"]
+
+
+def test_files_writes_what_the_guides_use_and_runs_no_story(run, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    written = run("demo", "files", "here")
+    assert written.code == 0, written.errors
+    assert sorted(line.split()[0] for line in written.out.splitlines()) == GUIDE_FILES
+    assert sorted(path.name for path in (tmp_path / "here").iterdir()) == GUIDE_FILES
+    assert (tmp_path / "here" / "visits.csv").read_bytes() == bundled()
+    assert run("demo", "files", "here").code == 0
+    assert run("demo", "files").code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "tallystick-demo"]
+
+
+def test_files_of_the_user_are_not_replaced(run, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "regions.csv").write_text("my own")
+    refused = run("demo", "files", ".")
+    assert refused.code == 2
+    assert "regions.csv" in refused.errors
+    assert [path.name for path in tmp_path.iterdir()] == ["regions.csv"]
+    assert (tmp_path / "regions.csv").read_text() == "my own"
+
+
+def test_a_story_takes_no_folder(run, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("demo", "curves", "here").code == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_page_imports_the_command_line() -> None:
+    root = Path(__file__).parents[3]
+    pages = [root / "README.md", *(root / "docs" / "guides").glob("*.md"), *(root / "docs" / "reference").glob("*.md")]
+    imports = [page.name for page in pages if "from tallystick.cli" in page.read_text(encoding="utf-8")]
+    assert imports == []

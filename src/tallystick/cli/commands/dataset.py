@@ -309,7 +309,8 @@ def _decisions(given: Repeated, *, ask: bool) -> dict[str, str]:
 
 def _facts(dataset: datasets.Dataset) -> dict[str, Any]:
     least = dataset.least_price
-    return {**dataset.to_data(), "least_price": None if least is None else least.to_dict()}
+    ends = {"retired": dataset.retired} if dataset.retired is not None else {}
+    return {**dataset.to_data(), "least_price": None if least is None else least.to_dict(), **ends}
 
 
 def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], *, dry_run: bool, update: bool) -> None:
@@ -370,7 +371,8 @@ def list_(ledger: Place = None, as_json: Json = False) -> None:
     def say(out: Console) -> None:
         for name, dataset in registered.items():
             place = dataset.table["source"]["place"]
-            out.print(f"{name}  population {dataset.population}  {place}", soft_wrap=True, markup=False)
+            end = "  retired" if dataset.retired is not None else ""
+            out.print(f"{name}  population {dataset.population}  {place}{end}", soft_wrap=True, markup=False)
         if not registered:
             out.print("no datasets yet: tallystick dataset add FILE --population ... --unit ... --limit rho=0.5")
 
@@ -391,6 +393,8 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
     def say(out: Console) -> None:
         table = dataset.table
         lines = [f"{name}  population {dataset.population}  {table['source']['place']}", left]
+        if dataset.retired is not None:
+            lines.append(f"  retired  no new queries: {dataset.retired}")
         if failed:
             lines.append(f"  closed   by the failure of charge {', '.join(map(str, failed))}: see 'dataset clear'")
         lines.append(f"  price    at least {dataset.least_price} a plan")
@@ -404,6 +408,38 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
             out.print(line, soft_wrap=True, markup=False)
 
     deliver(Answer("dataset.show", {"ledger": place_of(ledger), "name": name}, result, say), as_json=as_json)
+
+
+@app.command()
+def retire(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False) -> None:
+    """Close a dataset for new queries, for good. Paid answers stay."""
+    with opened(ledger) as book:
+        dataset = datasets.find(name, book)
+        book.open(dataset.population).retire(name, why=why, dry_run=dry_run)
+    facts = {"name": name, "population": dataset.population, "dry_run": dry_run}
+
+    def say(out: Console) -> None:
+        verb = "Would retire" if dry_run else "Retired"
+        out.print(f"{verb} {name}. It takes no new queries; answers already paid for stay.", markup=False)
+        out.print(f"Its data stays bound to population {dataset.population}.", markup=False)
+
+    asked = {"ledger": place_of(ledger), "name": name, "why": why}
+    deliver(Answer("dataset.retire", asked, facts, say), as_json=as_json)
+
+
+@app.command()
+def remove(name: Name, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False) -> None:
+    """Undo a wrong registration that no charge has used."""
+    with opened(ledger) as book:
+        dataset = datasets.find(name, book)
+        book.open(dataset.population).remove(name, dry_run=dry_run)
+    facts = {"name": name, "population": dataset.population, "dry_run": dry_run}
+
+    def say(out: Console) -> None:
+        verb = "Would remove" if dry_run else "Removed"
+        out.print(f"{verb} the registration of {name}. No charge has used it.", markup=False)
+
+    deliver(Answer("dataset.remove", {"ledger": place_of(ledger), "name": name}, facts, say), as_json=as_json)
 
 
 @app.command()

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
 
-REGIONS = ("north", "east", "south", "west")
+FILES = "files"
+"""The word that writes files and tells no story."""
 STORIES = {
     "learn": "learning_story",
     "holdout": "holdout_story",
@@ -58,9 +59,12 @@ def demo(
     story: Annotated[
         str | None,
         typer.Argument(
-            help="Another story: train, fool a holdout, attack, play with what the theorems say.",
-            metavar=f"[{'|'.join(STORIES)}]",
+            help="Another story, or 'files': only write the files that the guides use.",
+            metavar=f"[{'|'.join((FILES, *STORIES))}]",
         ),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(help="With 'files': the folder for them.", metavar="[FOLDER]")
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="The folder for the demo's files.")] = Path("tallystick-demo"),
     accounting: Annotated[
@@ -69,9 +73,17 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Publish a table privately, be denied a second one, verify the record, get a privacy card. Offline, seconds."""
+    if story == FILES:
+        from tallystick.cli.commands.demo_files import write_files
+
+        write_files(folder or out, as_json=as_json)
+        return
+    if folder is not None:
+        raise InvalidInput("folder", str(folder), f"no folder here: 'demo {FILES} FOLDER' takes one, stories take out")
     if story is not None:
         if story not in STORIES:
-            raise InvalidInput("story", story, f"{', '.join(STORIES)}, or nothing for the story of a published table")
+            allowed = f"{FILES}, {', '.join(STORIES)}, or nothing for the story of a published table"
+            raise InvalidInput("story", story, allowed)
         told = importlib.import_module(f"tallystick.cli.commands.{STORIES[story]}")
         getattr(told, STORIES[story])(out, as_json=as_json)
         return
@@ -123,6 +135,7 @@ def drawn_into(folder: Path, name: str, draw: Callable[[], Figure]) -> Path | No
 
 def _prepare(folder: Path) -> None:
     """The demo's files, fresh: the data, the public list of groups, and no ledger of an earlier demo."""
+    from tallystick.cli.commands.demo_files import regions
     from tallystick.cli.demo_data.make_visits import bundled
 
     try:
@@ -130,8 +143,7 @@ def _prepare(folder: Path) -> None:
         for name in OWN_FILES:
             (folder / name).unlink(missing_ok=True)
         (folder / "visits.csv").write_bytes(bundled())
-        groups = "".join(f"{region},{sex}\n" for region in REGIONS for sex in "fm")
-        (folder / "regions.csv").write_text("region,sex\n" + groups, encoding="ascii")
+        (folder / "regions.csv").write_bytes(regions())
         start_again(folder / "demo-ledger.db")
     except OSError as error:
         raise InvalidInput("out", str(folder), f"a folder that can be written ({error.strerror})") from error

@@ -209,7 +209,7 @@ def _registration(transaction: Transaction, account: Account, name: str) -> Data
 
 
 def _first_use(transaction: Transaction, name: str, population: int) -> int | None:
-    """The first charge on a source of a dataset, or of its population since it was registered; None if there is none.
+    """The first charge on a source of a dataset, or of its population since it was registered.
 
     Charges count in every state: running, committed, refunded and burned.
     """

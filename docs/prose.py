@@ -104,7 +104,7 @@ SQL = re.compile(r"\n\s*[A-Z]{2,}\s")
 """Begin of a text that is SQL, or a list of its words, and not prose."""
 
 MARKET = "the price of a good, not the cost of a query"
-STORED = "cards store this sentence, and checking a card compares it"
+STORED = "cards store this sentence"
 
 ALLOWED: dict[tuple[str, str], str] = {
     ("docs/reference/which-mechanism.md", "a best point on a scale (a price"): MARKET,

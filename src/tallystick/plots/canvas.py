@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.drawing import INK, LETTERS, LINE, PAPER, QUIET
 from tallystick.errors import InvalidInput, Remedy, Unavailable
+from tallystick.regular_file import written_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,10 +76,8 @@ def save(figure: Figure, path: str | Path) -> Path:
 
     stamp = {"Date": None} if target.suffix.lower() == ".svg" else {"Software": None}
     try:
-        with rc_context(_SETTINGS), tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            drawn = Path(folder) / f"picture{target.suffix}"
-            figure.savefig(drawn, dpi=160, metadata=stamp)
-            drawn.replace(target)  # a link is replaced, and what it leads to stays
+        with rc_context(_SETTINGS), written_whole(target) as drawn:
+            figure.savefig(drawn, dpi=160, metadata=stamp, format=target.suffix.lower().removeprefix("."))
     except OSError as error:
         raise InvalidInput("out", str(path), f"a file that can be written ({error.strerror})") from error
     return target

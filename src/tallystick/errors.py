@@ -8,16 +8,19 @@
     │   └── UnitMismatch                     losses about different units were mixed
     ├── Contradiction               exit 1   two certified bounds exclude each other: a defect of tallystick
     ├── BudgetExceeded              exit 3   the account cannot pay
+    │   └── RunEnded                         a training run has no further step
     ├── Refused                     exit 4   it could break a promise
     │   ├── NotAnswered                      a statement of which a part cannot be shown to be private, or is not known
     │   ├── BelowLeastPrice                  a request that costs less than the least cost of its dataset
     │   ├── NotCertified                     an answer whose population error would be above what was asked for
+    │   ├── NoCovariance                     an attribute of a model that was not released
     │   └── Quarantined                      a plan failed on this data; its owner has to look
     ├── ClaimFalsified              exit 5   an audit found evidence against a claim
     ├── LedgerIntegrity             exit 6   the record was altered, or is not the newest
     ├── NotAuthorised               exit 7
     ├── IdempotencyConflict         exit 8   the key was used for another request
-    │   └── AlreadyCommitted                 the key was used for this request; carries the answer
+    │   ├── AlreadyCommitted                 the key was used for this request; carries the answer
+    │   └── AnswerLost                       an item of a stream was taken and has no answer
     ├── Unavailable                 exit 9   busy, missing component, unreachable store
     │   └── NotComputable                    no rigorous route for this composition
     └── NotDelivered                exit 10  an answer is charged and recorded, and could not be written
@@ -33,9 +36,12 @@ Messages carry numbers and a way out, never a value read from private data.
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Number
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -44,6 +50,9 @@ from tallystick.remedies import Remedy as Remedy
 from tallystick.wording import INTERFACES, in_python, offered, worded
 
 _LONGEST_SHOWN = 80  # characters of a value in a message
+_MOST_SHOWN = 4  # values of a list in a message; a longer one could be a column of private data
+_COLLECTIONS = (list, tuple, set, frozenset, Mapping)
+_SINGLE = (str, bytes, Number, datetime.date, datetime.time, datetime.timedelta, PurePath, type)
 
 
 def _printed(character: str) -> str:
@@ -53,18 +62,57 @@ def _printed(character: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value as a message shows it."""
+    """Return a value as a message shows it.
+
+    An object that could hold rows of private data is shown by the name of its type: a frame, an array, a long list.
+    """
+    if not _is_showable(value):
+        return _type_text(value)
     try:
         text = repr(value)
     except ValueError:  # a whole number of thousands of digits
-        return f"a value of type {type(value).__name__} too long to print"
+        return f"{_type_text(value)} too long to print"
     if len(text) > _LONGEST_SHOWN:
         return text[: _LONGEST_SHOWN - 3] + "..."
     return text
 
 
+def _type_text(value: object) -> str:
+    """Name the type of a value, and the length of a list."""
+    count = f" with {len(value):,} values" if isinstance(value, _COLLECTIONS) else ""
+    return f"a value of type {type(value).__name__}{count}"
+
+
+def _is_showable(value: object) -> bool:
+    """True for a number, a text, a date, an object of this package, and for a few of them in a list."""
+    if isinstance(value, _COLLECTIONS):
+        return len(value) <= _MOST_SHOWN and all(_is_single(each) for each in _inside(value))
+    return _is_single(value)
+
+
+def _inside(value: Any) -> list[object]:
+    """Return what a collection holds: of a mapping its names and its values."""
+    return [*value, *value.values()] if isinstance(value, Mapping) else list(value)
+
+
+def _is_single(value: object) -> bool:
+    return value is None or isinstance(value, _SINGLE) or _is_ours(value)
+
+
+def _is_ours(value: object) -> bool:
+    """True for an object of this package."""
+    return type(value).__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def _kept(value: Any) -> Any:
+    """Return the value that an error keeps: one that a message shows, or a text that names its type."""
+    if not _is_showable(value):
+        return _type_text(value)
+    return value
+
+
 def _plain(value: Any) -> Any:
-    """A value as JSON data; what has no such form becomes the text that a message shows."""
+    """Return a fact as JSON data; what has no such form becomes the text that a message shows."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, list | tuple):
@@ -72,11 +120,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, float) and math.isfinite(value):
-        return value
+        return float(value)
     if isinstance(value, int) and abs(value) < 2**63:
         return int(value)
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
+    if _is_ours(value) and hasattr(value, "to_dict"):
+        return _plain(value.to_dict())
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):  # an answer; a message shows no array
+        return _plain(value.tolist())
     return _shown(value)
 
 
@@ -290,7 +340,7 @@ class InvalidInput(TallystickError, ValueError):
     ) -> None:
         message = problem or f"{argument} = {_shown(value)} is not allowed"
         super().__init__(message, code=code, remedies=remedies)
-        self.argument, self.value, self.allowed = argument, value, allowed
+        self.argument, self.value, self.allowed = argument, _kept(value), allowed
         self.problem = problem
 
     def text(self, words: Callable[[Remedy], str | None]) -> str:
@@ -454,6 +504,10 @@ class BudgetExceeded(TallystickError):
         return tuple(offered(in_python, self.remedies))
 
 
+class RunEnded(BudgetExceeded):
+    """There is no further step: the plan is done, or the account cannot pay for the next block."""
+
+
 class Refused(TallystickError):
     """A request that could break a promise is not done: it is not shown to be private, or the data are closed."""
 
@@ -483,6 +537,10 @@ class NotCertified(Refused):
     def __init__(self, message: str, *, error: float = 1.0) -> None:
         self.error = error
         super().__init__(message)
+
+
+class NoCovariance(Refused, AttributeError):
+    """An attribute that is missing, so that ``dir``, ``hasattr`` and ``inspect`` continue."""
 
 
 class BelowLeastPrice(Refused):
@@ -545,10 +603,15 @@ class AlreadyCommitted(IdempotencyConflict):
     """The key was already used for this very request; ``answer`` is what was stored."""
 
     code = "already_committed"
+    _facts = ("answer", "receipt")
 
     def __init__(self, message: str, *, answer: Any = None, receipt: Any = None) -> None:
         self.answer, self.receipt = answer, receipt
         super().__init__(message)
+
+
+class AnswerLost(IdempotencyConflict):
+    """The item was taken and its answer was never stored. It stays taken, and no second answer is drawn."""
 
 
 class Unavailable(TallystickError):

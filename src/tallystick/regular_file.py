@@ -1,11 +1,21 @@
-"""Files that a user names: a pipe or a device is refused at once, because opening or reading it could wait for ever."""
+"""Files that a user names: read only if they are regular files, and written as a whole or not at all.
+
+A pipe or a device is refused at once, because opening or reading it could wait for ever.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_OF_THE_SYSTEM = ("/dev/", "/proc/")
+"""Folders in which a name such as /dev/stdout leads to an open file."""
 
 
 def regular(path: str, flags: int) -> int:
@@ -30,3 +40,62 @@ def read_text(path: Path | str, encoding: str = "utf-8") -> str:
     """Return the text of a regular file."""
     with open(path, encoding=encoding, opener=regular) as file:
         return file.read()
+
+
+@contextmanager
+def written_whole(path: Path | str) -> Iterator[Path]:
+    """Yield the name of a new file in the same folder, and put it in the place of ``path`` at the end.
+
+    If writing fails, for example on a full disk, the earlier file stays and the new one is removed. A link is replaced,
+    and the file that it leads to stays. A device, and a file in a folder that cannot be written, is written directly.
+
+    >>> import tempfile
+    >>> table = Path(tempfile.mkdtemp()) / "table.csv"
+    >>> with written_whole(table) as new:
+    ...     _ = new.write_text("ward,n")
+    >>> table.read_text(), [file.name for file in table.parent.iterdir()]
+    ('ward,n', ['table.csv'])
+    """
+    target = Path(path)
+    new = _new_file(target)
+    if new is None:
+        yield target
+        return
+    try:
+        yield new
+        _put(new, target)
+    finally:
+        with suppress(FileNotFoundError):
+            new.unlink()
+
+
+def write_whole(path: Path | str, text: str, encoding: str = "utf-8") -> Path:
+    """Write a text file as it is, newline for newline, and as a whole."""
+    with written_whole(path) as new:
+        new.write_text(text, encoding=encoding, newline="")
+    return Path(path)
+
+
+def _new_file(target: Path) -> Path | None:
+    """Create a file beside the target, with the rights that it will have; None if the target is written directly."""
+    is_device = target.exists() and not target.is_file()
+    if is_device or os.path.abspath(target).startswith(_OF_THE_SYSTEM):
+        return None
+    new = target.parent / f".tallystick-{uuid.uuid4().hex}"
+    try:
+        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+    except PermissionError:
+        if target.is_file():
+            return None
+        raise
+    if target.is_file() and not target.is_symlink():
+        shutil.copymode(target, new)
+    return new
+
+
+def _put(new: Path, target: Path) -> None:
+    """Rename a file into place. In a folder like /tmp a file of another user is not replaced but written."""
+    try:
+        os.replace(new, target)
+    except PermissionError:
+        shutil.copyfile(new, target)

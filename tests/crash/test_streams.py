@@ -12,9 +12,9 @@ import pytest
 from crash import streams
 from crash.killing import in_child
 from crash.stores import Clock
-from tallystick.errors import Refused, Unavailable
+from tallystick.errors import AnswerLost, Refused, Unavailable
 from tallystick.ledger import Ledger
-from tallystick.ledger.stream import AnswerLost, AnswerStream
+from tallystick.ledger.stream import AnswerStream
 
 
 def _answer_until(place: str, config: Path, clock: Clock, key: str, probe: Callable[[str], None], seen: int) -> None:

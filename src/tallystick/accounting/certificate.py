@@ -24,6 +24,7 @@ from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.leaf import Leaf, LossLattice
 from tallystick.digits import typed
 from tallystick.errors import InvalidInput, NotComputable, Refused, Unavailable
+from tallystick.regular_file import write_whole
 
 try:
     from flint import arb, ctx
@@ -107,9 +108,7 @@ class Certificate:
 
     def write(self, path: str | Path) -> Path:
         """Write the JSON file that a stranger checks."""
-        place = Path(path)
-        place.write_text(self.text, encoding="utf-8")
-        return place
+        return write_whole(path, self.text)
 
     def verify(self) -> str:
         """What the checker proves of it, in words. It reads the text alone.

@@ -16,7 +16,7 @@ from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.chain import digest, encode_answer
 from tallystick.ledger.journal import request_digest
 from tallystick.printing import json_text
-from tallystick.regular_file import read_text
+from tallystick.regular_file import read_text, write_whole, written_whole
 
 if TYPE_CHECKING:
     from tallystick.accounting.certificate import Certificate
@@ -54,12 +54,17 @@ class Card:
         beside = target.with_suffix(".json")
         written = [beside] if target == beside else [target, beside]
         try:
-            if target != beside:
-                target.write_text(self.to_html(), encoding="utf-8", newline="")
-            beside.write_text(self.to_json(), encoding="utf-8", newline="")
+            self._write(target, beside)
         except OSError as error:
             raise InvalidInput("card", str(path), f"a file that can be written ({error.strerror})") from None
         return tuple(written)
+
+    def _write(self, target: Path, beside: Path) -> None:
+        """Write the page and the JSON file: both, or neither."""
+        with written_whole(beside) as data:
+            data.write_text(self.to_json(), encoding="utf-8", newline="")
+            if target != beside:
+                write_whole(target, self.to_html())
 
     def _repr_html_(self) -> str:
         from html import escape

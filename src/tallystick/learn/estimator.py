@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput, NoCovariance, Refused
 from tallystick.learn import pipelines
 from tallystick.learn.callers import SEARCH, refuse_others
 from tallystick.learn.records import Array, Given, column_names, given, matrix
@@ -307,10 +307,6 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def score(self, X: Any, y: Any, **options: Any) -> Any:
         """Refused: a score of private data is a release, and this estimator has none."""
         raise Refused(SEARCH)
-
-
-class NoCovariance(Refused, AttributeError):
-    """An attribute that is missing, so that ``dir``, ``hasattr`` and ``inspect`` go on."""
 
 
 def _same_columns(given: tuple[str, ...], fitted: tuple[str, ...]) -> None:

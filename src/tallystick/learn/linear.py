@@ -32,9 +32,9 @@ import numpy as np
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.calibrate import calibrate
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput, NoCovariance, Refused
 from tallystick.inference.regression import Statistics, said_of_intervals, symmetric
-from tallystick.learn.estimator import Answer, Estimator, NoCovariance, NoisePart
+from tallystick.learn.estimator import Answer, Estimator, NoisePart
 from tallystick.learn.records import WITHIN, Array, Given, along, numbers
 from tallystick.learn.scikit import RegressorMixin, check_is_fitted
 from tallystick.learn.scoring import PaidGoodness

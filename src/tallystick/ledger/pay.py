@@ -735,9 +735,13 @@ class Receipt:
         """Command that checks this receipt."""
         return "tallystick ledger verify --ledger <ledger> --receipt <this file>"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the receipt as JSON data."""
+        return {"format": RECEIPT_FORMAT, **asdict(self), "how_to_verify": self.how_to_verify}
+
     def to_json(self) -> str:
         """The receipt as JSON text."""
-        return json.dumps({"format": RECEIPT_FORMAT, **asdict(self), "how_to_verify": self.how_to_verify}, indent=2)
+        return json.dumps(self.to_dict(), indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> Receipt:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.accounting import check
 from tallystick.accounting.losses import no_loss
-from tallystick.errors import IdempotencyConflict, InvalidInput, Refused
+from tallystick.errors import AnswerLost, IdempotencyConflict, InvalidInput, Refused
 from tallystick.ledger.chain import NAME_LENGTH, check_reason, checked
 from tallystick.ledger.pay import LEASE, find_answer, pay, settle
 
@@ -48,10 +48,6 @@ class Cost(NamedTuple):
     loss: PrivacyLoss
     delta: float | None
     request: str
-
-
-class AnswerLost(IdempotencyConflict):
-    """The item was taken and its answer was never stored. It stays taken, and no second answer is drawn."""
 
 
 class AnswerStream:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tallystick.accounting import check
 from tallystick.accounting.leaf import all_inside
-from tallystick.errors import BudgetExceeded, InvalidInput, Refused, TallystickError
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused, RunEnded, TallystickError
 from tallystick.ledger.filters import Amount
 from tallystick.ledger.stream import AnswerStream, Cost, began_in_blocks, checked_key
 
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 BLOCKS = 10
 """Blocks of a run by default. More blocks lose fewer steps in a crash, and cost more if blocks are charged."""
 LOG = logging.getLogger("tallystick.training")
-
-
-class RunEnded(BudgetExceeded):
-    """There is no further step: the plan is done, or the account cannot pay for the next block."""
 
 
 class EndedEarly(UserWarning):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.drawing import INK, LETTERS, LINE, PAPER, QUIET, SHARE_LABELS, SHARES
 from tallystick.errors import InvalidInput, Remedy, Unavailable
 from tallystick.printing import html_text
+from tallystick.regular_file import written_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -160,13 +160,11 @@ def save(figure: Figure, path: str | Path) -> Path:
 
     stamp = {"Date": None} if ending == ".svg" else _png_words(figure)
     try:
-        with rc_context(_SETTINGS), tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            drawn = Path(folder) / f"picture{target.suffix}"
+        with rc_context(_SETTINGS), written_whole(target) as drawn:
             _use_one_font(figure)
-            figure.savefig(drawn, dpi=160, metadata=stamp)
+            figure.savefig(drawn, dpi=160, metadata=stamp, format=ending.removeprefix("."))
             if ending == ".svg":
                 _add_words(drawn, figure)
-            drawn.replace(target)  # a link is replaced, and what it leads to stays
     except OSError as error:
         raise InvalidInput("out", str(path), f"a file that can be written ({error.strerror})") from error
     return target

@@ -21,7 +21,7 @@ from tallystick.errors import InvalidInput, Remedy, TallystickError, Unavailable
 from tallystick.printing import json_text
 from tallystick.publish.outcome import not_delivered
 from tallystick.publish.request import LONGEST
-from tallystick.regular_file import read_bytes
+from tallystick.regular_file import read_bytes, write_whole, written_whole
 from tallystick.tables.identity import FILE
 from tallystick.tables.output import Columns, beside
 from tallystick.tables.sources import same_file
@@ -78,8 +78,9 @@ class Files:
     def _check_apart(self) -> None:
         if self.out is None or self.card is None:
             return
-        cards = (self.card.absolute(), self.card.with_suffix(".json").absolute())
-        if self.out.absolute() in cards:
+        tables = [path for argument, path in self._written() if argument == "out"]
+        cards = [path for argument, path in self._written() if argument == "card"]
+        if any(same_file(table, card) for table in tables for card in cards):
             raise InvalidInput("out", str(self.out), "another name than the card's files")
 
     def paths(self, outcome: Outcome) -> dict[str, str]:
@@ -166,6 +167,16 @@ class _Table(Columns):
 
     released: Released
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns that name a group."""
+        return self.released.groups
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The columns that are noisy numbers of rows or people."""
+        return self.released.counts
+
     @cached_property
     def data(self) -> dict[str, list[Any]]:
         """The table as columns."""
@@ -190,8 +201,10 @@ def write_result(out: Path, outcome: Outcome) -> dict[str, str]:
         rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
         text = json.dumps({**table.document, "rows": rows}, indent=1)
         return {"out": str(write_text(out, json_text(text) + "\n"))}
-    _write_columns(out, _Table(table))
-    return {"out": str(out), "about": str(write_text(beside(out), table.about))}
+    with written_whole(out) as new, written_whole(beside(out)) as about:
+        _write_columns(new, out.suffix.lower(), _Table(table))
+        about.write_text(table.about, encoding="utf-8", newline="")
+    return {"out": str(out), "about": str(beside(out))}
 
 
 def _check_result(outcome: Outcome) -> None:
@@ -208,18 +221,17 @@ def _check_result(outcome: Outcome) -> None:
         _Table(table).data  # noqa: B018  # reads its dates
 
 
-def _write_columns(out: Path, table: _Table) -> None:
+def _write_columns(out: Path, ending: str, table: _Table) -> None:
     writers = {".parquet": table.to_parquet, ".arrow": table.to_arrow_file}
-    writers.get(out.suffix.lower(), table.to_csv)(out)
+    writers.get(ending, table.to_csv)(out)
 
 
 def write_text(path: Path, text: str) -> Path:
     """Write a text file as it is, newline for newline."""
     try:
-        path.write_text(text, encoding="utf-8", newline="")
+        return write_whole(path, text)
     except OSError as error:
         raise _unwritable(path, error) from None
-    return path
 
 
 def _unwritable(path: Path, error: OSError) -> InvalidInput:

@@ -168,11 +168,9 @@ def bounded(
 
 
 def _bounds(name: str, given: Any) -> tuple[float, float]:
-    try:
-        low, high = given
-    except (TypeError, ValueError):
-        raise InvalidInput(f"bounds of {name}", given, "a pair (lower, upper)") from None
-    return checked_bounds(low, high)
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise InvalidInput(f"bounds of {name}", given, "a pair (lower, upper)")
+    return checked_bounds(*given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,9 +95,12 @@ def public_keys(keys: Iterable[Any] | PublicTable, columns: Sequence[str], schem
     """
     if isinstance(keys, OpenFile):
         keys = read_keys(keys, columns, schema)
+    allowed = "a list of keys, a data frame or CSV file, or ts.private_keys(delta=...)"
     if isinstance(keys, str | bytes | Path):
-        raise InvalidInput("keys", keys, "a list of keys, a data frame or CSV file, or ts.private_keys(delta=...)")
+        raise InvalidInput("keys", keys, allowed)
     keys = _key_rows(keys, columns)
+    if not isinstance(keys, PublicTable | Iterable):
+        raise InvalidInput("keys", type(keys).__name__, allowed)
     kinds = [schema.type_of(name) for name in columns]
     wanted = tuple(zip(columns, kinds, strict=True))
     if isinstance(keys, PublicTable) and keys.columns != wanted:
@@ -139,10 +142,7 @@ def public_table(rows: Any) -> PublicTable:
     """
     if isinstance(rows, OpenFile):
         return read_public(rows)
-    rows = _plain_rows(rows)
-    if isinstance(rows, dict):
-        rows = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
-    listed = list(rows)
+    listed = _listed_rows(_plain_rows(rows))
     if not listed or not all(isinstance(row, dict) and row.keys() == listed[0].keys() for row in listed):
         raise InvalidInput("public table", type(rows).__name__, "a list of dicts with the same keys, not empty")
     names = list(listed[0])
@@ -155,6 +155,17 @@ def public_table(rows: Any) -> PublicTable:
         kinds.append(kind)
     columns = Schema.of(tuple(zip(names, kinds, strict=True))).columns
     return PublicTable(columns, tuple(tuple(row[name] for name in names) for row in listed))
+
+
+def _listed_rows(given: Any) -> list[Any]:
+    """Return the rows of a list of dicts or of a dict of columns; an empty list for anything else."""
+    try:
+        if isinstance(given, dict):
+            rows = zip(*given.values(), strict=True)
+            return [dict(zip(given, values, strict=True)) for values in rows]
+        return list(given)
+    except (TypeError, ValueError):  # not a list, or columns of several lengths
+        return []
 
 
 def _plain_rows(given: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 from tallystick.drawing import table
 from tallystick.errors import Unavailable
 from tallystick.printing import csv_cell, escaped
+from tallystick.regular_file import write_whole, written_whole
 from tallystick.tables import layout
 from tallystick.tables.estimates import cut_at_zero
 
@@ -74,7 +75,7 @@ class Columns:
         """
         text = csv_text(self.columns, [row.values() for row in self.rows])
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8", newline="")
+            write_whole(path, text)
         return text
 
     def to_arrow(self) -> Any:
@@ -96,15 +97,19 @@ class Columns:
         """Write the table to a Parquet file."""
         import duckdb  # start-up: it takes a quarter of a second of CPU to load
 
-        with duckdb.connect(":memory:") as connection:
+        with written_whole(path) as new, duckdb.connect(":memory:") as connection:
             connection.register("released", self.to_arrow())
-            connection.execute("COPY released TO ? (FORMAT parquet)", [os.path.realpath(path)])  # not a URL
+            connection.execute("COPY released TO ? (FORMAT parquet)", [os.path.realpath(new)])  # not a URL
         return Path(path)
 
     def to_arrow_file(self, path: str | Path) -> Path:
         """Write the table to a file in Arrow's IPC format, which Feather is too."""
         table, pyarrow = self.to_arrow(), _optional("pyarrow", "to_arrow")
-        with pyarrow.OSFile(str(path), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as writer:
+        with (
+            written_whole(path) as new,
+            pyarrow.OSFile(str(new), "wb") as file,
+            pyarrow.ipc.new_file(file, table.schema) as writer,
+        ):
             writer.write_table(table)
         return Path(path)
 

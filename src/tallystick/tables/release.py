@@ -17,6 +17,7 @@ from tallystick.digits import people, up
 from tallystick.drawing import bars
 from tallystick.errors import LedgerIntegrity
 from tallystick.printing import escaped, html_text, json_text, visible
+from tallystick.regular_file import written_whole
 from tallystick.tables.aggregates import public_bounds
 from tallystick.tables.answers import answers_of
 from tallystick.tables.consistent import Consistent, consistent
@@ -177,9 +178,11 @@ class Release(Columns):
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """The table as CSV text, written to ``path`` where one is given, with ``about_csv`` beside it."""
-        text = Columns.to_csv(self, path)
+        text = Columns.to_csv(self)
         if path is not None:
-            beside(path).write_text(self.about_csv(), encoding="utf-8", newline="")
+            with written_whole(path) as table, written_whole(beside(path)) as about:
+                table.write_text(text, encoding="utf-8", newline="")
+                about.write_text(self.about_csv(), encoding="utf-8", newline="")
         return text
 
     def about_csv(self) -> str:

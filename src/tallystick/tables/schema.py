@@ -120,8 +120,11 @@ def column_name(name: Any) -> str:
     >>> column_name('weight "kg"')
     'weight "kg"'
     """
-    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
-        raise InvalidInput("column", name, f"a name of 1 to {_LONGEST_NAME} characters")
+    allowed = f"a name of 1 to {_LONGEST_NAME} characters"
+    if not isinstance(name, str):  # a list, for example, could hold rows of private data
+        raise InvalidInput("column", type(name).__name__, allowed)
+    if not 0 < len(name) <= _LONGEST_NAME:
+        raise InvalidInput("column", name, allowed)
     if not name.isprintable():
         raise InvalidInput("column", name, "a name of printable characters: no control, zero-width or odd space")
     return name

@@ -194,11 +194,9 @@ class Table(local.UnitSteps):
         kept = {name: (low, high) for name, low, high in self.declared}
         for name, pair in limits.items():
             self.schema.numeric(name, "bound", is_bounded=True)
-            try:
-                low, high = pair
-            except (TypeError, ValueError):
-                raise InvalidInput(f"bounds of {name}", pair, "a pair (lower, upper)") from None
-            kept[name] = bounds(low, high)
+            if not isinstance(pair, tuple | list) or len(pair) != 2:  # a column of two rows is not a pair
+                raise InvalidInput(f"bounds of {name}", pair, "a pair (lower, upper)")
+            kept[name] = bounds(*pair)
         return replace(self, declared=tuple((name, *pair) for name, pair in sorted(kept.items())))
 
     def per_unit(self, *, max_groups: int | None = None, max_rows_per_group: int | None = None) -> Table:

@@ -58,14 +58,14 @@ def charges() -> list[Any]:
 
 def fail_to_write(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """Let writing of these files fail as on a full disk."""
-    write_text = Path.write_text
+    replace = os.replace
 
-    def write(path: Path, *arguments: Any, **options: Any) -> int:
-        if path.name in names:
+    def put(new: Path, target: Path) -> None:
+        if Path(target).name in names:
             raise OSError(28, NO_SPACE)
-        return write_text(path, *arguments, **options)
+        replace(new, target)
 
-    monkeypatch.setattr(Path, "write_text", write)
+    monkeypatch.setattr("tallystick.regular_file.os.replace", put)
 
 
 def offered(text: str) -> list[str]:

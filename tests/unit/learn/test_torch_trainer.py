@@ -22,12 +22,12 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import tallystick as ts  # noqa: E402
-from tallystick.errors import AdjacencyMismatch, BudgetExceeded, IdempotencyConflict, InvalidInput, Refused  # noqa: E402
+from tallystick.errors import AdjacencyMismatch, BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, RunEnded  # noqa: E402
 from tallystick.learn.torch.batches import Examples, shuffled  # noqa: E402
 from tallystick.learn.torch.noise import SLACK, LatticeNoise, normal  # noqa: E402
 from tallystick.learn.torch.trainer import Trainer, UndeclaredClasses  # noqa: E402
 from tallystick.learn.training import SgdPlan  # noqa: E402
-from tallystick.ledger.training import EndedEarly, RunEnded  # noqa: E402
+from tallystick.ledger.training import EndedEarly  # noqa: E402
 from tallystick.mechanisms.base import UnrecordedRelease  # noqa: E402
 from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource  # noqa: E402
 

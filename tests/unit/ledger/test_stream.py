@@ -15,6 +15,7 @@ import pytest
 import tallystick as ts
 from tallystick.accounting.losses import no_loss
 from tallystick.errors import (
+    AnswerLost,
     BudgetExceeded,
     IdempotencyConflict,
     InvalidInput,
@@ -22,7 +23,7 @@ from tallystick.errors import (
     Refused,
     Unavailable,
 )
-from tallystick.ledger.stream import AnswerLost, AnswerStream, Cost
+from tallystick.ledger.stream import AnswerStream, Cost
 
 YEAR = ts.zcdp(rho=0.5)
 PERIOD = ts.zcdp(rho=0.05)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import tallystick as ts
+from tallystick.cards import Card
 from tallystick.cli.app import run
 from tallystick.errors import InvalidInput
-from tallystick.publish.export import Files
+from tallystick.publish.export import TABLES, Files, _Table, write_result, write_text
+from tallystick.publish.outcome import Outcome, Released
 
 
 @pytest.fixture
@@ -53,3 +59,97 @@ def test_pipes_and_links_to_nothing_are_refused_before_the_charge(book: ts.Ledge
     for name in ("pipe.csv", "nowhere.csv"):
         with pytest.raises(InvalidInput):
             Files(out=Path(name)).check_in(book)
+
+
+def released(rows: int) -> Outcome:
+    """A released table, as an outcome from a socket has it."""
+    table = Released(
+        columns=("ward", "n", "n_lower", "n_upper"),
+        groups=("ward",),
+        counts=("n",),
+        dates=(),
+        rows=tuple((2020 + number, 5.0, -1.0, 11.0) for number in range(rows)),
+        about=f"field,rows\nn,{rows}\n",
+        document={"rows": []},
+    )
+    return Outcome("k", table=table)
+
+
+@contextmanager
+def small_disk(size: int = 4_096) -> Iterator[None]:
+    """Let no file grow beyond a size: writing stops in the middle, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("ending", TABLES)
+def test_a_full_disk_leaves_the_earlier_table_and_its_about_file(tmp_path: Path, ending: str) -> None:
+    out = tmp_path / f"t{ending}"
+    write_result(out, released(1))
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with small_disk(), pytest.raises(Exception, match=r"(?i)too large|IO Error|can be written"):
+        write_result(out, released(20_000))
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_a_full_disk_leaves_the_earlier_card(tmp_path: Path) -> None:
+    class Fixed(Card):
+        """A card whose page is larger than a small disk."""
+
+        def to_html(self) -> str:
+            return "x" * 100_000
+
+    page, data = tmp_path / "c.html", tmp_path / "c.json"
+    page.write_text("page")
+    data.write_text("data")
+    with small_disk(), pytest.raises(InvalidInput, match="can be written"):
+        Fixed({}).save(page)
+    assert sorted(file.read_text() for file in tmp_path.iterdir()) == ["data", "page"]
+
+
+def test_a_table_that_is_written_again_keeps_its_rights(tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    write_result(out, released(1))
+    umask = os.umask(0)
+    os.umask(umask)
+    assert out.stat().st_mode & 0o777 == 0o666 & ~umask
+    out.chmod(0o640)
+    write_result(out, released(2))
+    assert out.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_link_is_replaced_and_the_file_behind_it_stays(tmp_path: Path) -> None:
+    other, out = tmp_path / "other.csv", tmp_path / "t.csv"
+    other.write_text("mine")
+    out.symlink_to(other)
+    write_result(out, released(1))
+    assert other.read_text() == "mine"
+    assert not out.is_symlink()
+
+
+def test_a_device_is_written_and_not_replaced() -> None:
+    write_text(Path("/dev/null"), "text")
+    assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.parametrize("name", ["sub/../t.json", "here/t.json", "sub/../t.html", "t.json"])
+def test_a_table_and_a_card_are_two_files_by_any_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "here").symlink_to(".")
+    files = Files(out=tmp_path / name, card=tmp_path / "t.html", endings=(".json", ".html"))
+    with pytest.raises(InvalidInput, match="another name than the card's files"):
+        files.check()
+
+
+def test_a_published_table_reads_like_the_one_in_the_terminal() -> None:
+    table = released(1).table
+    assert table is not None
+    (_, line) = _Table(table).lines()
+    assert line.split()[0] == "2020"
+    assert _Table(table).for_readers["n_lower"] == [0]

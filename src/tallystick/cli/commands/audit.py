@@ -13,7 +13,7 @@ import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver, working
 from tallystick.errors import ClaimFalsified, InvalidInput, unreadable
-from tallystick.regular_file import read_bytes
+from tallystick.regular_file import read_bytes, write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -221,7 +221,7 @@ def _conclude(command: str, asked: dict[str, Any], found: Evidence, report: Path
     if report is not None:
         from tallystick.cards.evidence import page
 
-        report.write_text(page(found), encoding="utf-8")
+        write_whole(report, page(found))
     if found.falsified:
         raise typer.Exit(ClaimFalsified.exit_code)
 

@@ -10,7 +10,7 @@ import typer
 from tallystick.cli.output import Answer, Json, Place, deliver, working
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger.book import opened, place_of
-from tallystick.regular_file import regular
+from tallystick.regular_file import regular, write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,7 +68,7 @@ def export(
     except (LookupError, TypeError, AttributeError):
         raise InvalidInput("card", str(file), "a privacy card with all its parts, made by this version") from None
     try:
-        out.write_text(text, encoding="utf-8", newline="")
+        write_whole(out, text)
     except OSError as error:
         raise InvalidInput("out", str(out), f"a file that can be written ({error.strerror})") from None
 

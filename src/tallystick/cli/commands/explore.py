@@ -9,7 +9,7 @@ import typer
 
 from tallystick.cli.output import Answer, Json, deliver
 from tallystick.errors import InvalidInput
-from tallystick.regular_file import regular
+from tallystick.regular_file import regular, write_whole
 
 
 def explore(
@@ -26,7 +26,7 @@ def explore(
     if out.exists() and "<title>What epsilon means: tallystick's explorer</title>" not in _opening(out):
         raise InvalidInput("out", str(out), "a new file, or an earlier explorer")
     try:
-        out.write_text(text, encoding="utf-8")
+        write_whole(out, text)
     except OSError as error:
         raise InvalidInput("out", str(out), f"a file that can be written ({error.strerror})") from error
     opened = show and _open(out)

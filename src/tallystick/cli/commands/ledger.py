@@ -16,7 +16,7 @@ from tallystick.errors import InvalidInput, unreadable
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.chain import check_reason
 from tallystick.ledger.first_write import HOW, check_arguments
-from tallystick.regular_file import read_text, regular
+from tallystick.regular_file import read_text, regular, written_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -217,7 +217,7 @@ def export(
 
         check_unused("out", out, book)
         try:
-            with open(out, "w", encoding="ascii", opener=_private) as file:
+            with written_whole(out) as new, open(new, "w", encoding="ascii", opener=_private) as file:
                 for line in book.export():
                     file.write(line + "\n")
         except OSError as error:

@@ -12,7 +12,7 @@ import typer
 from tallystick.cli.output import Answer, Json, Quiet, deliver, working
 from tallystick.digits import ACCOUNTANT, down, nearest, percent_up, typed, up
 from tallystick.errors import InvalidInput
-from tallystick.regular_file import read_bytes
+from tallystick.regular_file import read_bytes, write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -154,6 +154,6 @@ def _write_plan(path: Path, asked: dict[str, Any], facts: dict[str, Any], loss: 
         "loss": json.loads(loss.to_json()),
     }
     try:
-        path.write_text(json.dumps(plan, indent=2) + "\n", encoding="utf-8")
+        write_whole(path, json.dumps(plan, indent=2) + "\n")
     except OSError as error:
         raise InvalidInput("save", str(path), f"a file that can be written ({error.strerror})") from error

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput, Refused, RunEnded
 from tallystick.learn.torch.batches import Batch, Examples
 from tallystick.learn.torch.correlated import CorrelatedNoise
 from tallystick.learn.torch.engine import Engine, Loss
@@ -32,7 +32,7 @@ from tallystick.learn.torch.masks import secret_masks
 from tallystick.learn.torch.noise import SLACK, SUMS, LatticeNoise
 from tallystick.learn.torch.together import Team
 from tallystick.learn.training import SgdPlan
-from tallystick.ledger.training import EndedEarly, RunEnded
+from tallystick.ledger.training import EndedEarly
 from tallystick.mechanisms.base import OnlyOne, UnrecordedRelease, unrecorded
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 

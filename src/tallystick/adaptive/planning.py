@@ -81,8 +81,13 @@ class Plan:
         lines = [f"  {name:<24}{samples:>16} records   noise {noise}" for name, samples, noise in self._rows()]
         return "\n".join([self._title(), *lines])
 
+    def __repr__(self) -> str:
+        goal = f"{self.queries:,} queries within {typed(self.tau)}"
+        return f"<Plan of {goal}: {self.samples:,} records ({self.bound})>"
+
     def _repr_html_(self) -> str:
-        return f"<p>{self._title()}</p>" + drawing.table(["route", "records", "noise"], self._rows())
+        head = ["route", "records", "noise"]
+        return f"<p>{self._title()}</p>" + drawing.table(head, self._rows(), [False, True, True])
 
 
 def plan(

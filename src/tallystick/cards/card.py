@@ -12,10 +12,11 @@ from tallystick import strict_json
 from tallystick.cards.contents import SCHEMA, VERSION, Subject, contents
 from tallystick.cards.fits import FitPlan
 from tallystick.cards.page import page
+from tallystick.digits import percent_up
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.chain import digest, encode_answer
 from tallystick.ledger.journal import request_digest
-from tallystick.printing import json_text
+from tallystick.printing import json_text, visible
 from tallystick.regular_file import read_text, write_whole, written_whole
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _OPENING = '<script type="application/json" id="tallystick-card">'
 _CLOSING = "</script>"
+_SHOWN = 40
+"""Characters of the name of a dataset in the text of a card."""
 LONGEST = 200_000_000  # characters; a plan may list a million public groups
 
 
@@ -65,6 +68,11 @@ class Card:
             data.write_text(self.to_json(), encoding="utf-8", newline="")
             if target != beside:
                 write_whole(target, self.to_html())
+
+    def __repr__(self) -> str:
+        released, promise = self.facts["released"], self.facts["promise"]
+        name = visible(str(released["dataset"]))[:_SHOWN]
+        return f"<Card of {name}: {promise['price']}, {percent_up(promise['share_of_limit'])} of its limit>"
 
     def _repr_html_(self) -> str:
         from html import escape

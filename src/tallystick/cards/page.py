@@ -498,7 +498,7 @@ def _effects(lines: Sequence[Facts]) -> tuple[list[Facts], list[Facts]]:
     return [line for line in lines if line not in bounds], bounds
 
 
-INTERVALS_OF_EFFECTS: Final = "The errors and shares are 95 % intervals for the privacy noise only."
+INTERVALS_OF_EFFECTS: Final = "These are 95 % intervals."
 
 
 def _effect(lines: Sequence[Facts], people: People) -> str:

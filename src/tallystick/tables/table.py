@@ -338,7 +338,7 @@ class Grouped:
         return Query.of(self, measures)
 
     def __repr__(self) -> str:
-        return f"<Grouped {groups(self)}; ask it with .agg(n=ts.count())>"
+        return f"<Grouped {groups(self)}; next: .agg(n=ts.count())>"
 
     def _repr_html_(self) -> str:
         return page(self.table, groups(self))

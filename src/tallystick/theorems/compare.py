@@ -115,9 +115,14 @@ class Comparison:
         """Return how each method found its value."""
         return ["", "How each method found its value", *(f"  {row.name:<24}{row.note}" for row in self if row.note)]
 
+    def __repr__(self) -> str:
+        shown = self.loss if len(self.loss) <= _SHOWN else f"{self.loss[: _SHOWN - 3]}..."
+        at = f"epsilon {self.rows[-1].shown} at delta {typed(self.delta)}"
+        return f"<Comparison of {len(self.rows)} methods: {shown}, {at}>"
+
     def _repr_html_(self) -> str:
         rows = [(row.name, row.shown, str(row.kind), row.note) for row in self.rows]
-        return table(("method", "epsilon", "kind", "note"), rows)
+        return table(("method", "epsilon", "kind", "note"), rows, (False, True, False, False))
 
     def __str__(self) -> str:
         shown = self.loss if len(self.loss) <= 200 else self.loss[:197] + "..."
@@ -150,6 +155,8 @@ def _below(row: Row, best: float | None) -> str:
 
 MANY_TIMES = 2.0
 """Ratio from which a bound is called so many times the true value."""
+_SHOWN = 50
+"""Characters of a loss in the text of a comparison."""
 TIGHT = "tight"
 NAMES = {
     TIGHT: "exact (tallystick)",

@@ -123,7 +123,7 @@ def _problem_lines(data: Facts) -> list[str]:
     problem = TallystickError.from_data(data)
     is_denied = isinstance(problem, BudgetExceeded)
     first = "This does not fit what is left." if is_denied else problem.message
-    offers = [f"works: {offer}" for offer in offers_in_shell(problem, running_command())]
+    offers = [f"Try: {offer}" for offer in offers_in_shell(problem, running_command())]
     return [line for text in (first, *offers) for line in labelled("", [text])]
 
 

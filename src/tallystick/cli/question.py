@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tallystick.tables.plan import Plan
     from tallystick.tables.table import Query, Table
 
-Name = Annotated[str, typer.Argument(help="The data set's name.")]
+Name = Annotated[str, typer.Argument(help="The name of the dataset.")]
 Measures = Annotated[
     list[str],
     typer.Option("--measures", help='What to compute: "count,mean(age)", or SQL: "avg(age), count(*) filter (...)".'),
@@ -66,18 +66,19 @@ Delta = Annotated[float | None, amount("--delta", "The delta that goes with the 
 Pure = Annotated[
     bool, typer.Option("--pure", help="Epsilon is meant at delta 0, which costs much more than with delta.")
 ]
-Error = Annotated[
-    float | None, typer.Option("--error", help="Instead of a price: the 95 % error wanted on the first measure.")
-]
+Error = Annotated[float | None, typer.Option("--error", help="Instead of a cost: the 95 % error of the first measure.")]
 CapsShare = Annotated[
     float | None,
-    typer.Option("--caps-share", help="The share of the price that tells what the caps left out (0.05); 0: nothing."),
+    typer.Option(
+        "--caps-share", help="Share of the cost that measures the effect of limits (0.05); 0 measures nothing."
+    ),
 ]
 CapsSeenTo = Annotated[
-    int | None, typer.Option("--caps-seen-to", help="Count rows that were left out up to this many of each unit.")
+    int | None, typer.Option("--caps-seen-to", help="Measure the effect on at most this many rows of a person.")
 ]
 Key = Annotated[
-    str | None, typer.Option("--key", help="Names this release: the same key again gives the same bytes, free.")
+    str | None,
+    typer.Option("--key", help="Name of this release: the same key returns the same answer, without a charge."),
 ]
 Out = Annotated[
     Path | None, typer.Option("--out", help="Write the table to this .csv, .json, .parquet or .arrow file.")

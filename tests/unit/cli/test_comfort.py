@@ -190,7 +190,7 @@ def commands():
 
 COMMANDS = commands()
 SPEND = ["query", "sql", "publish run", "dataset suggest", "fit linear", "fit logistic", "charge add"]
-DECIDE = ["dataset clear", "account raise", "account close", "ledger accept"]
+DECIDE = ["dataset clear", "dataset retire", "account raise", "account close", "ledger accept"]
 NO_JSON = {"ledger export"}  # what it prints is the record itself
 
 

@@ -63,7 +63,7 @@ def test_an_account_is_opened_shown_and_closed(used):
     facts = used("account", "show", "clinic", "--json")["found"]
     assert facts["filter"] == "zcdp"
     assert facts["limit"]["a0"] == 500_000_000_000
-    assert "promise  never more than rho 0.5" in used("account", "show", "clinic")
+    assert "limit    never more than rho 0.5" in used("account", "show", "clinic")
     assert used("account", "close", "clinic", "--why", "done", "--dry-run", "--json")["found"]["closed"] is False
     assert used("account", "close", "clinic", "--why", "done", "--json")["found"]["closed"] is True
     assert "Refused: " in used("account", "close", "clinic", "--why", "done", code=4)
@@ -94,7 +94,7 @@ def test_a_block_is_opened_with_its_partition_and_milestones(used):
 def test_a_limit_is_raised_with_a_reason(used):
     raised = used("account", "raise", "clinic", "--budget", "zcdp(rho=0.7,delta=1e-6)", "--why", "consent", "--json")
     assert raised["found"]["limit"]["rho"] == 0.7
-    assert "would raise" in used(
+    assert "Would raise" in used(
         "account", "raise", "clinic", "--budget", "zcdp(rho=0.9,delta=1e-6)", "--why", "x", "--dry-run"
     )
 

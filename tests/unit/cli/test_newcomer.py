@@ -64,7 +64,7 @@ def test_an_update_of_what_is_not_registered_is_refused_and_registers_nothing(sh
         assert "visits (did you mean this?)" in said
     assert "visitz" not in shell("dataset", "list")
     assert "nothing is registered yet" in shell(*ADD, "--update", "--dry-run", "--ledger", "new.db", code=2)
-    assert "updated visits of" in shell(*ADD, *CAPS, "--update")
+    assert "Updated visits of" in shell(*ADD, *CAPS, "--update")
 
 
 def test_years_are_names_of_groups_and_have_no_thousands(shell):

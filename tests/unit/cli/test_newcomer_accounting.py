@@ -83,7 +83,7 @@ def test_a_claim_a_hair_too_small_is_visibly_too_small(run: Any, tmp_path: Path)
     assert outcome.code == 5
     claimed, least = re.findall(r"claimed (\S+): too small: the truth is at least (\S+)", outcome.out)[0]
     assert Decimal(claimed) < Decimal(least) <= read_loss(TRAINING).epsilon_bounds(delta=1e-5).lower
-    ends = re.findall(r"an epsilon between (\S+) and (\S+)", outcome.out)[0]
+    ends = re.findall(r"certified between (\S+) and (\S+)", outcome.out)[0]
     assert Decimal(claimed) < Decimal(ends[0]) < Decimal(ends[1])
 
 

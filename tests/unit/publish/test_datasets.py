@@ -36,7 +36,7 @@ def test_a_dataset_is_added_listed_and_shown(run, here) -> None:
     assert shown["about"] == {"window": "2026, all of it"}
     assert "bounds   age 0 to 110" in run("dataset", "show", "visits").out
     assert shown["least_price"]["rho"] == 0.0001
-    assert "price    at least rho 0.0001 a plan" in added.out
+    assert "cost     at least rho 0.0001 for each query" in added.out
     assert not list(here.glob("*.json"))
     with Ledger("tallystick.db") as book:
         assert "SECRET" not in book.datasets()["visits"].note
@@ -44,11 +44,11 @@ def test_a_dataset_is_added_listed_and_shown(run, here) -> None:
 
 
 def test_no_datasets_yet_is_said(run, here) -> None:
-    assert "no datasets yet" in run("dataset", "list").out
+    assert "No datasets yet" in run("dataset", "list").out
 
 
 def test_a_dry_run_adds_nothing(run, here) -> None:
-    assert "would add visits" in run(*ADD, "--dry-run").out
+    assert "Would add visits" in run(*ADD, "--dry-run").out
     assert sorted(path.name for path in here.iterdir()) == ["visits.csv"]
 
 
@@ -68,7 +68,7 @@ def test_an_update_keeps_what_it_does_not_name(run, here) -> None:
     run(*ADD, *CAPS, "--bounds", "age=0:110", "--about", "window=2026")
     assert run(*ADD, "--max-groups", "1", "--about", "contact=nobody", "--update").code == 0
     shown = run("dataset", "show", "visits", "--json").document["found"]
-    assert "caps     1 groups, 3 rows" in run("dataset", "show", "visits").out
+    assert "at most 1 group, 3 rows in each" in run("dataset", "show", "visits").out
     assert shown["about"] == {"window": "2026", "contact": "nobody"}
     assert "bounds   age 0 to 110" in run("dataset", "show", "visits").out
 
@@ -138,7 +138,7 @@ def test_bad_input_is_named_and_leaves_nothing_behind(run, here, words) -> None:
         return
     assert outcome.code == 2, outcome.errors
     assert "SECRET" not in outcome.errors
-    assert "no datasets yet" in run("dataset", "list").out
+    assert "No datasets yet" in run("dataset", "list").out
 
 
 @pytest.mark.parametrize("source", ["missing.csv", "visits.xlsx", "http://example.org/a.csv", "."])
@@ -271,14 +271,14 @@ def test_a_failure_closes_the_dataset_until_its_owner_clears_it(run, here, monke
         assert closed.code == 4
         assert "dataset clear" in closed.errors
     assert "closed   by the failure of charge" in run("dataset", "show", "visits").out
-    assert "would open" in run("dataset", "clear", "visits", "--why", "looked", "--dry-run").out
-    assert "opened visits and population patients" in run("dataset", "clear", "visits", "--why", "looked").out
+    assert "Would open" in run("dataset", "clear", "visits", "--why", "looked", "--dry-run").out
+    assert "Opened visits and population patients" in run("dataset", "clear", "visits", "--why", "looked").out
     assert run(*asked).code == 0
     assert run("ledger", "verify").code == 0
 
 
 def test_a_missing_cap_is_said_when_the_dataset_is_added(run, here) -> None:
-    assert "without --max-groups and --max-rows-per-group only totals of units" in run(*ADD).out
+    assert "without --max-groups and --max-rows-per-group only totals of people" in run(*ADD).out
     assert run(*"query visits --measures count_units --rho 0.1 --why x".split()).code == 0
     assert run(*"query visits --measures count --rho 0.1 --why x".split()).code == 4
 

@@ -106,7 +106,7 @@ def _predicate(where: list[str] | None) -> tuple[str, tuple[str | int, ...]]:
 
 @app.command()
 def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
-    """An account's promise, what is used and left, its blocks and its lifetime figures."""
+    """Show the limit of an account, what is used and left, its blocks and its lifetime totals."""
     with opened(ledger) as book:
         account = book.open(name)
         answer = Answer(
@@ -119,13 +119,13 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
 
 
 def say(out: Console, account: Account) -> None:
-    """An account for people: the promise first."""
+    """Print an account for people, the limit first."""
     rule = account.currency.rule
     state = "closed" if account.closed else "open"
     used, limit = account.in_epsilon(account.used), account.in_epsilon(account.limit)
     lines = [
-        f"{account.name}   {account.kind}, per {account.unit} ({account.adjacency}), {state}",
-        f"promise  never more than {account.limit}   ({account.currency.title}; {rule.theorem})",
+        f"{account.name}   {account.kind}, one budget for each {account.unit}, {state}",
+        f"limit    never more than {account.limit}   ({account.currency.title}; {rule.theorem})",
         *([f"         that is {limit}"] if limit else []),
         *([f"         {WHAT_RHO_IS}"] if account.currency.kind == "zcdp" else []),
         f"used     {account.used}" + (f"   ({used})" if used else ""),
@@ -159,18 +159,18 @@ def raise_(
         if not dry_run:
             account.raise_limit(loss, why=why)
         facts = {**account.to_dict(), "was": old.to_dict(), "quoted_delta": after, "dry_run": dry_run}
-        sentences = [f"{'would raise' if dry_run else 'raised'} {name} from {old} to {new}"]
+        sentences = [f"{'Would raise' if dry_run else 'Raised'} {name} from {old} to {new}"]
         if old.as_epsilon_at(before):
-            sentences.append(f"the limit was {old.as_epsilon_at(before)} and is then {new.as_epsilon_at(after)}")
+            sentences.append(f"The limit was {old.as_epsilon_at(before)} and is then {new.as_epsilon_at(after)}")
         if before != after:
-            sentences.append(f"its epsilon is shown at delta {typed(after)} from now on (it was {typed(before)})")
+            sentences.append(f"Its epsilon is shown at delta {typed(after)} from now on (it was {typed(before)})")
         sentences.append(_EARLIER_CARDS)
         _deliver("account.raise", name, facts, ledger, as_json, "\n".join(sentences))
 
 
 _EARLIER_CARDS = (
-    "cards made so far promise the old limit; publish again with the same key, which charges nothing, for cards that "
-    "promise the new one"
+    "Cards made so far show the old limit. Publish again with the same key for cards that show the new one; "
+    "this charges nothing"
 )
 
 
@@ -182,7 +182,7 @@ def close(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, a
         if not dry_run:
             account.close(why=why)
         facts = {**account.to_dict(), "dry_run": dry_run}
-        _deliver("account.close", name, facts, ledger, as_json, ("would close " if dry_run else "closed ") + name)
+        _deliver("account.close", name, facts, ledger, as_json, ("Would close " if dry_run else "Closed ") + name)
 
 
 def _deliver(command: str, name: str, facts: dict[str, Any], ledger: str | None, as_json: bool, sentence: str) -> None:

@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Try to falsify a privacy claim.", no_args_is_help=True, rich_markup_mode=None)
 
-Claim = Annotated[str, typer.Option("--claim", metavar="EXPR", help="What was promised, such as 'pure_dp(epsilon=1)'.")]
+Claim = Annotated[str, typer.Option("--claim", metavar="EXPR", help="The claim, such as 'pure_dp(epsilon=1)'.")]
 Significance = Annotated[float, typer.Option("--significance", help="How often a true claim may be falsified.")]
 Report = Annotated[Path | None, typer.Option("--report", metavar="PAGE.html", help="Also write an HTML page about it.")]
 
 
 @app.command()
 def mechanism(
-    function: Annotated[str, typer.Argument(metavar="FILE.py:FUNCTION", help="A function of one data set.")],
-    first: Annotated[Path, typer.Option("--first", help="A data set as JSON.")],
+    function: Annotated[str, typer.Argument(metavar="FILE.py:FUNCTION", help="A function of one dataset.")],
+    first: Annotated[Path, typer.Option("--first", help="A dataset as JSON.")],
     second: Annotated[Path, typer.Option("--second", help="Its neighbour as JSON.")],
     claim: Claim,
-    draws: Annotated[int, typer.Option("--draws", help="How often each data set is asked.")] = 20_000,
+    draws: Annotated[int, typer.Option("--draws", help="Draws from each dataset.")] = 20_000,
     significance: Significance = 0.05,
     report: Report = None,
     as_json: Json = False,
 ) -> None:
-    """Draw from a function on two neighbouring data sets, and bet on an event. Runs the code in FILE.py."""
+    """Draw from a function on two neighbouring datasets, and bet on an event. Runs the code in FILE.py."""
     from tallystick.accounting.expression import read_loss
     from tallystick.audit.two_sample import mechanism as attack
 
@@ -55,7 +55,7 @@ def mechanism(
 def table(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="What `publish plan --out` wrote.")],
     first: Annotated[Path, typer.Option("--first", help="A small made-up table, CSV.")],
-    second: Annotated[Path, typer.Option("--second", help="Its neighbour: one unit more, or another.")],
+    second: Annotated[Path, typer.Option("--second", help="Its neighbour: one person more, or another person.")],
     claim: Annotated[str | None, typer.Option("--claim", metavar="EXPR", help="Default: what the plan says.")] = None,
     draws: Annotated[int, typer.Option("--draws", help="How often each table is asked.")] = 2_000,
     significance: Significance = 0.05,
@@ -183,7 +183,7 @@ def accounting(
 
 @app.command()
 def ledger(place: Place = None, as_json: Json = False) -> None:
-    """Recompute a ledger's chain and every price: falsified if a charge was less than its plan costs today."""
+    """Recompute the chain and every cost: falsified if a charge was less than its plan costs today."""
     from tallystick.ledger.book import opened, place_of
 
     with opened(place) as book, working("verifying"):
@@ -193,7 +193,7 @@ def ledger(place: Place = None, as_json: Json = False) -> None:
     facts = {"verdict": verdict, "falsified": bool(cheap), "entries": record.entries, "underpriced": cheap}
 
     def say(out: Console) -> None:
-        out.print(f"{verdict}: {record.entries} entries intact, {len(cheap)} charges below their price", soft_wrap=True)
+        out.print(f"{verdict}: {record.entries} entries intact, {len(cheap)} charges below their cost", soft_wrap=True)
         for line in cheap:
             out.print(line, soft_wrap=True, markup=False)
 

@@ -117,8 +117,8 @@ def verify(file: File, ledger: Place = None, table: Table = None, as_json: Json 
 
 
 _OUTDATED = (
-    "the card promises an earlier limit, and everything else agrees with the ledger. Publish again with the same key, "
-    "which charges nothing: the new card promises the limit that holds now"
+    "the card shows an earlier limit, and everything else agrees with the ledger. Publish again with the same key, "
+    "which charges nothing: the new card shows the limit that holds now"
 )
 
 

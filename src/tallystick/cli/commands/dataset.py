@@ -43,24 +43,27 @@ KeyDelta = Annotated[
     float | None, typer.Option("--key-delta", help="SQL: find other groups in the data, at this delta a query.")
 ]
 PerQuery = Annotated[
-    Repeated, typer.Option("--per-query", metavar="rho=X,...", help="SQL: price of a query that names none.")
+    Repeated, typer.Option("--per-query", metavar="rho=X,...", help="SQL: cost of a query that names none.")
 ]
 MostPerQuery = Annotated[
-    Repeated, typer.Option("--most-per-query", metavar="rho=X,...", help="SQL: the highest price a query may name.")
+    Repeated, typer.Option("--most-per-query", metavar="rho=X,...", help="SQL: the highest cost a query may name.")
 ]
 Version = Annotated[
     str | None,
-    typer.Option("--version", help="What you call these data; without a key a question is answered once in each."),
+    typer.Option("--version", help="Your name for this data; a query without a key is answered once in each."),
 ]
 
 
-Unit = Annotated[str, typer.Option("--unit", help="The column that says whom a row is about, or 'each-row'.")]
-TableName = Annotated[str | None, typer.Option("--table", help="Which table, where the source has several.")]
-MaxGroups = Annotated[int | None, typer.Option("--max-groups", help="Most groups one unit counts in.")]
+Unit = Annotated[str, typer.Option("--unit", help="The column that identifies a person, or 'each-row'.")]
+TableName = Annotated[str | None, typer.Option("--table", help="The table, if the source has several.")]
+MaxGroups = Annotated[int | None, typer.Option("--max-groups", help="Count a person in at most this many groups.")]
 MaxRows = Annotated[
-    int | None, typer.Option("--max-rows-per-group", help="Rows of one unit count as at most this many in a group.")
+    int | None, typer.Option("--max-rows-per-group", help="Count a person with at most this many rows in a group.")
 ]
-Bounds = Annotated[Repeated, typer.Option("--bounds", metavar="COLUMN=LOW:HIGH", help="Public bounds.")]
+Bounds = Annotated[
+    Repeated,
+    typer.Option("--bounds", metavar="COLUMN=LOW:HIGH", help="Count values below LOW as LOW and above HIGH as HIGH."),
+]
 Types = Annotated[
     Repeated, typer.Option("--type", metavar="COLUMN=TYPE", help="CSV: integer, number, text, boolean, date.")
 ]
@@ -69,7 +72,9 @@ About = Annotated[
 ]
 LeastPrice = Annotated[
     Repeated,
-    typer.Option("--least-price", metavar="rho=X,...", help="A plan's least price (default rho=0.0001, or 0.01)."),
+    typer.Option(
+        "--least-price", metavar="rho=X,...", help="Least cost of a query (default rho=0.0001 or epsilon=0.01)."
+    ),
 ]
 
 
@@ -120,7 +125,7 @@ class Registration:
 @app.command()
 def add(
     source: Annotated[str, typer.Argument(help="A .parquet, .csv or .duckdb file, or a postgresql:// URL.")],
-    population: Annotated[str, typer.Option("--population", help="Whose data it is: the account that pays.")],
+    population: Annotated[str, typer.Option("--population", help="The group of people who share one budget.")],
     unit: Unit,
     limit: Annotated[
         Repeated, typer.Option("--limit", metavar="rho=X,...", help="A new population's limit: rho=0.5,delta=1e-6.")
@@ -131,7 +136,7 @@ def add(
     max_rows_per_group: MaxRows = None,
     bounds: Bounds = None,
     types: Types = None,
-    person: Annotated[str | None, typer.Option("--person", help="What to call one unit, such as patient.")] = None,
+    person: Annotated[str | None, typer.Option("--person", help="Your word for a person, such as patient.")] = None,
     about: About = None,
     least_price: LeastPrice = None,
     keys: Keys = None,
@@ -139,13 +144,16 @@ def add(
     per_query: PerQuery = None,
     most_per_query: MostPerQuery = None,
     version: Version = None,
-    replace: Annotated[bool, typer.Option("--replace-one", help="Neighbours replace one unit's rows.")] = False,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace-one", help="Protect against replacing a person's rows, not adding or removing them."),
+    ] = False,
     update: Annotated[bool, typer.Option("--update", help="The same as 'dataset update'.")] = False,
     dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Register a table: reads its column names and types once, stores them as public, opens the account."""
+    """Register a table and open its budget. Column names and types become public."""
     protected = None if unit == EACH_ROW else unit
     adjacency = "replace" if replace else "add_remove"
     prices = {"per_query": per_query, "most_per_query": most_per_query}
@@ -186,7 +194,7 @@ def update_(
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Change what is registered about a data set: caps, bounds, types, prices, place. The rest stays."""
+    """Change limits, bounds, types, costs or place of a dataset. The rest stays."""
     with opened(ledger) as book:
         known = datasets.find(name, book)
     now = known.opened()
@@ -315,15 +323,15 @@ def _facts(dataset: datasets.Dataset) -> dict[str, Any]:
 
 def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], *, dry_run: bool, update: bool) -> None:
     table = dataset.table
-    done = ("update", "updated") if update else ("add", "added")
-    verb = f"would {done[0]}" if dry_run else done[1]
+    done = ("update", "Updated") if update else ("add", "Added")
+    verb = f"Would {done[0]}" if dry_run else done[1]
     columns = ", ".join(f"{name} {kind}" for name, kind in table["columns"])
     lines = [
         f"{verb} {dataset.name} {'of' if update else 'to'} population {dataset.population}",
         f"  columns  {columns}",
-        f"  unit     {table['unit'] or 'each row'}{_caps(table)}",
+        f"  person   {table['unit'] or 'each row'}{_caps(table)}",
         *(f"  bounds   {name} {typed(low)} to {typed(high)}" for name, low, high in table["bounds"]),
-        *([f"  price    at least {dataset.least_price} a plan"] if dataset.least_price else []),
+        *([f"  cost     at least {dataset.least_price} for each query"] if dataset.least_price else []),
     ]
     if "left" in account:
         symbol = {key: value for key, value in account["left"].items() if key not in ("filter", "a0", "a1")}
@@ -338,12 +346,12 @@ def _caps(table: Mapping[str, Any]) -> str:
     capped = [f"{n} {word.format('s' * (n > 1))}" for name, word in _CAPS.items() if (n := table[name]) is not None]
     missing = [option for name, option in _OPTIONS.items() if table[name] is None]
     known = f": at most {', '.join(capped)}" if capped else ""
-    return known + (f" (without {' and '.join(missing)} only totals of units can be asked for)" if missing else "")
+    return known + (f" (without {' and '.join(missing)} only totals of people can be queried)" if missing else "")
 
 
 def _told(said: Any) -> str:
     if said is None:
-        return "none"
+        return "not set"
     if not isinstance(said, Mapping):
         return str(said)
     return ", ".join(
@@ -351,6 +359,7 @@ def _told(said: Any) -> str:
     )
 
 
+_NEIGHBOURS = {"add_remove": "one person added or removed", "replace": "one person's rows replaced"}
 _CAPS = {"max_groups": "group{}", "max_rows": "row{} in each"}
 _OPTIONS = {"max_groups": "--max-groups", "max_rows": "--max-rows-per-group"}
 
@@ -360,7 +369,7 @@ app.command()(suggest)
 
 @app.command("list")
 def list_(ledger: Place = None, as_json: Json = False) -> None:
-    """The data sets a ledger knows, with their populations."""
+    """List the datasets of a ledger, with their populations."""
     registered: dict[str, datasets.Dataset] = {}
     book = opened_if_there(ledger)
     if book is not None:
@@ -374,14 +383,14 @@ def list_(ledger: Place = None, as_json: Json = False) -> None:
             end = "  retired" if dataset.retired is not None else ""
             out.print(f"{name}  population {dataset.population}  {place}{end}", soft_wrap=True, markup=False)
         if not registered:
-            out.print("no datasets yet: tallystick dataset add FILE --population ... --unit ... --limit rho=0.5")
+            out.print("No datasets yet: tallystick dataset add FILE --population ... --unit ... --limit rho=0.5")
 
     deliver(Answer("dataset.list", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
 
 
 @app.command()
 def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
-    """One data set: columns, unit, caps, bounds, decisions, and what is left of its population's budget."""
+    """Show a dataset: columns, limits, bounds, decisions and what is left of its budget."""
     with opened(ledger) as book:
         dataset = datasets.find(name, book)
         account = book.open(dataset.population)
@@ -397,9 +406,9 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
             lines.append(f"  retired  no new queries: {dataset.retired}")
         if failed:
             lines.append(f"  closed   by the failure of charge {', '.join(map(str, failed))}: see 'dataset clear'")
-        lines.append(f"  price    at least {dataset.least_price} a plan")
-        lines.append(f"  unit     {table['unit'] or 'each row'} ({table['adjacency']})")
-        lines.append(f"  caps     {table['max_groups']} groups, {table['max_rows']} rows in each")
+        lines.append(f"  cost     at least {dataset.least_price} for each query")
+        lines.append(f"  person   {table['unit'] or 'each row'}{_caps(table)}")
+        lines.append(f"  against  {_NEIGHBOURS[table['adjacency']]}")
         lines += [f"  column   {column} {kind}" for column, kind in table["columns"]]
         lines += [f"  bounds   {column} {typed(low)} to {typed(high)}" for column, low, high in table["bounds"]]
         lines += [f"  SQL      {word} {_told(said)}" for word, said in dataset.asking.items()]
@@ -444,17 +453,20 @@ def remove(name: Name, dry_run: DryRun = False, ledger: Place = None, as_json: J
 
 @app.command()
 def clear(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False) -> None:
-    """Open a data set and its population again after a failure, once its owner has looked at the operator's log."""
+    """Open a dataset and its population again after a failure. Read the operator's log first."""
     with opened(ledger) as book:
         account = book.open(datasets.find(name, book).population)
         charges = account.failures() if dry_run else account.clear(why=why)
     facts = {"name": name, "population": account.name, "charges": charges, "dry_run": dry_run}
 
     def say(out: Console) -> None:
-        verb = "would open" if dry_run else "opened"
-        listed = ", ".join(map(str, charges)) or "none"
+        if not charges:
+            out.print(f"Nothing about population {account.name} is closed.", soft_wrap=True, markup=False)
+            return
+        verb = "Would open" if dry_run else "Opened"
+        listed = ", ".join(map(str, charges))
         out.print(
-            f"{verb} {name} and population {account.name}; failed charges: {listed}", soft_wrap=True, markup=False
+            f"{verb} {name} and population {account.name}, closed by charge {listed}.", soft_wrap=True, markup=False
         )
 
     deliver(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
     from tallystick.tables.table import Table
 
-app = typer.Typer(help="Fit a model of a data set.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Fit a model of a dataset.", no_args_is_help=True, rich_markup_mode=None)
 
 NOISY = (
     "Every number is noisy. The error depends on the data, so it is not known. With a label that few rows have, the "

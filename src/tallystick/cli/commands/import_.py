@@ -25,7 +25,7 @@ def import_(
     ] = "add_remove",
     as_json: Json = False,
 ) -> None:
-    """Re-price another library's record; exit 5 if the epsilon it claimed is certainly too small."""
+    """Compute the epsilon of another library's record; exit 5 if its claim is certainly too small."""
     from tallystick.accounting import check
     from tallystick.accounting.foreign import read_record
     from tallystick.audit.recomputed import telling_digits, worth
@@ -57,9 +57,7 @@ def import_(
     def say(out: Console) -> None:
         out.print(str(loss), markup=False, soft_wrap=True)
         out.print(f"epsilon [bold]{up(bounds.upper, digits)}[/bold] at delta {typed(level)}", soft_wrap=True)
-        out.print(
-            f"certified: this loss has an epsilon between {down(bounds.lower, digits)} and {up(bounds.upper, digits)}"
-        )
+        out.print(f"certified between {down(bounds.lower, digits)} and {up(bounds.upper, digits)}")
         if promise is not None:
             out.print(f"claimed {typed(promise)}: {verdict}", markup=False, soft_wrap=True)
         if source == "opacus":

@@ -162,7 +162,7 @@ def verify(
     receipt: Annotated[list[Path] | None, typer.Option("--receipt", help="Also check this receipt.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Recompute the hash chain, every total, row and price; exit 6 when anything was altered."""
+    """Recompute the hash chain, every total, row and cost; exit 6 if anything was altered."""
     from tallystick.ledger import Receipt
 
     receipts = []

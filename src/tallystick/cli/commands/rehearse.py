@@ -28,15 +28,15 @@ def rehearse(
         Path | None, typer.Option("--rows", help="A CSV file of public or made-up rows with the same columns.")
     ] = None,
     synthetic: Annotated[bool, typer.Option("--synthetic", help="Make rows up from what the plan says.")] = False,
-    units: Annotated[int, typer.Option("--units", help="With --synthetic: how many units.")] = 2_000,
+    units: Annotated[int, typer.Option("--units", help="With --synthetic: number of people.")] = 2_000,
     rows_per_unit: Annotated[
-        float, typer.Option("--rows-per-unit", help="With --synthetic: rows of a unit, about; a few have many more.")
+        float, typer.Option("--rows-per-unit", help="With --synthetic: rows of a person, about; a few have many more.")
     ] = 5.0,
     groups_per_unit: Annotated[
-        float, typer.Option("--groups-per-unit", help="With --synthetic: groups that a unit is in, about.")
+        float, typer.Option("--groups-per-unit", help="With --synthetic: groups of a person, about.")
     ] = 2.0,
     caps: Annotated[
-        list[str] | None, typer.Option("--caps", metavar="GROUPSxROWS,...", help="Which caps to try, such as 1x1,2x5.")
+        list[str] | None, typer.Option("--caps", metavar="GROUPSxROWS,...", help="Limits to try, such as 1x1,2x5.")
     ] = None,
     public: Annotated[
         bool, typer.Option("--public", help="The rows are public: they may be over 1 MB, or in a Parquet file.")

@@ -28,11 +28,9 @@ By = Annotated[
 
 
 Apply = Annotated[
-    bool, typer.Option("--apply", help="Register these caps and bounds, with the charge as their reason.")
+    bool, typer.Option("--apply", help="Register these limits and bounds, with the charge as their reason.")
 ]
-Anyway = Annotated[
-    bool, typer.Option("--anyway", help="With --apply: also where the noise leaves next to nothing known.")
-]
+Anyway = Annotated[bool, typer.Option("--anyway", help="With --apply: also if noise hides nearly everything.")]
 
 
 def suggest(
@@ -40,8 +38,8 @@ def suggest(
     why: Why,
     by: By = None,
     ranges: Ranges = None,
-    within: Annotated[float, typer.Option("--within", help="The share of the units that keep to each cap.")] = 0.95,
-    beyond: Annotated[float, typer.Option("--beyond", help="The share of values beyond each bound.")] = 0.01,
+    within: Annotated[float, typer.Option("--within", help="Share of the people who stay within each limit.")] = 0.95,
+    beyond: Annotated[float, typer.Option("--beyond", help="Share of the values outside each bound.")] = 0.01,
     rho: ask.Rho = None,
     epsilon: ask.Epsilon = None,
     delta: ask.Delta = None,

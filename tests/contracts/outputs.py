@@ -4,7 +4,8 @@ Everything on the page equals the output of a run, except for four kinds of numb
 
 noise      a cell under ``name ±E``, a number ``x ±E``, an estimate ``x (a to b)``: the number on the
            page and the number of the run are each within 7 standard deviations of the number of a
-           run without noise (the standard deviation is E / 1.96, or the width of the interval / 3.92)
+           run without noise (the standard deviation is E / 1.96, or the width of the interval / 3.92),
+           and the width of an interval is within a factor of 4
 declared   ``<!-- varies: "At least # %" by 3, reason -->`` names words with ``#`` for a number, and
            how far it may be from the run without noise; ``by 3 or absent`` allows a run without
            these words, ``*`` stands for any words and ``(s)`` for an s that may be there
@@ -15,6 +16,7 @@ cut        a line ``...`` stands for any lines
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ HALF_WIDTH = 1.96
 """Standard deviations that an error of 95 % spans."""
 ERROR_SHARE = 0.1
 """Share by which an error that depends on noisy numbers may differ from run to run."""
+WIDTH_FACTOR = 4.0
+"""Factor by which the width of an interval may differ from run to run."""
 CUT = "..."
 
 _DIGITS = r"-?\d(?:[\d,]*\d)?(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)"
@@ -52,6 +56,7 @@ class Noisy:
     value: float
     tolerance: float
     rounding: float = 0.0
+    name: str = "the number"
 
 
 @dataclass(frozen=True)
@@ -155,6 +160,9 @@ class _Reader:
         deviation = (high - low) / (2 * HALF_WIDTH)
         ends = (match["value"], match["low"], match["high"])
         self.numbers.extend(_noisy(text, deviation) for text in ends)
+        width = math.log(max(high - low, _rounding(match["low"])))
+        name = "the logarithm of the width"
+        self.numbers.append(Noisy(width, math.log(WIDTH_FACTOR), name=name))
         return "<noise>" + match["open"] + "<noise> to <noise>"
 
     def _error(self, match: re.Match[str]) -> str:
@@ -309,4 +317,4 @@ def _far(number: Noisy, true: Noisy) -> str:
     tolerance = true.tolerance + max(number.rounding, true.rounding)
     if abs(number.value - true.value) <= tolerance:
         return ""
-    return f"{number.value:g} is not within {tolerance:.3g} of {true.value:g}"
+    return f"{number.name} {number.value:g} is not within {tolerance:.3g} of {true.value:g}"

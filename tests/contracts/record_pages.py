@@ -2,12 +2,12 @@
 
     python tests/contracts/record_pages.py [--all] [PAGE ...]
 
-A page is recorded if the output that it shows is not what its commands print; ``--all`` records every
-page with commands. All console blocks of a page come from one run. Commands, prose and Python blocks
-stay as they are, or the page is refused.
+A page is recorded if the output that it shows is not what its commands print. ``--all`` records
+every page with commands. All console blocks of a page come from one run. Commands, prose and Python
+blocks stay as they are, or the page is refused.
 
-A command without output on the page stays without. A line ``...`` stays: the lines before it and after
-it are as many as before.
+A command without output on the page stays without. A line ``...`` stays: the lines before it and
+after it are as many as before.
 """
 
 from __future__ import annotations

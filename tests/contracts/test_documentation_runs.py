@@ -201,10 +201,10 @@ def test_an_interval_is_compared_with_the_true_one_at_seven_deviations() -> None
     for moved, is_found in ((7.0, False), (7.6, True)):
         page = f"ward  age (95 % interval)\na  {48 + moved:.1f} ({46 + moved:.1f} to {50 + moved:.1f})\n"
         assert bool(outputs.differences(page, INTERVALS, INTERVALS)) == is_found
-    narrow = INTERVALS.replace("46.0 to 50.0", "47.8 to 48.2")
-    assert not outputs.differences(narrow, INTERVALS, INTERVALS)
-    far = INTERVALS.replace("46.0 to 50.0", "38.0 to 58.0")
-    assert outputs.differences(far, INTERVALS, INTERVALS)
+    for ends, is_found in (("47.0 to 49.0", False), ("47.8 to 48.2", True), ("38.0 to 58.0", True)):
+        page = INTERVALS.replace("46.0 to 50.0", ends)
+        assert bool(outputs.differences(page, INTERVALS, INTERVALS)) == is_found
+        assert bool(outputs.differences(INTERVALS, page, INTERVALS)) == is_found
 
 
 def test_a_number_with_its_error_is_compared_with_the_true_one() -> None:

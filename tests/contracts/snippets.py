@@ -234,7 +234,7 @@ def _check_targets(named: list[str], where: str) -> None:
     assert set(named) <= targets, f"{where} names a target that the Makefile does not have"
 
 
-HOME = "/home/you"
+HOME = "/data"
 """Folder that a page shows in place of the folder of a run."""
 
 

@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Hundreds of processes start in the tests: each would compile the package again if none could keep what it compiled.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-audit campaign-certificates campaign-explorer campaign-inference campaign-ledger campaign-mechanisms campaign-sql campaign-sweeps campaign-tables campaign-theorems coverage-ledger pictures statements walks explorer golden-output clean
+.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-audit campaign-certificates campaign-explorer campaign-inference campaign-ledger campaign-mechanisms campaign-sql campaign-sweeps campaign-tables campaign-theorems coverage-ledger pages pictures statements walks explorer golden-output clean
 
 help:
 	@echo "make demo      a table published privately, a denial, a privacy card; offline once installed"
@@ -24,6 +24,7 @@ help:
 	@echo "make coverage-ledger  branch coverage of the ledger from its own tests"
 	@echo "make statements  write the index of theorems, the heads of their pages and the table of cells from the code"
 	@echo "make walks     the files that four calls walk through, in order, and how many"
+	@echo "make pages     run the commands of the documentation and write their output into the pages (ALL=1: also where it agrees)"
 	@echo "make pictures  draw the pictures of the documentation again"
 	@echo "make explorer  write docs/explorer.html; with GRID=1 also compute its grid of certified bounds again"
 	@echo "make golden-output  write the golden output of every command again"
@@ -129,6 +130,9 @@ statements: $(VENV)/.installed-dev
 
 explorer: $(VENV)/.installed-dev
 	$(BIN)/python docs/explorer.py $(if $(GRID),--grid)
+
+pages: $(VENV)/.installed-dev
+	$(BIN)/python -W ignore tests/contracts/record_pages.py $(if $(ALL),--all)
 
 pictures: $(VENV)/.installed-demo
 	$(BIN)/python docs/images/draw.py

@@ -1,8 +1,10 @@
 """Runs the code blocks of a Markdown page, in order, as one session.
 
 ```python       doctest style (``>>>``) or plain statements; ``expression  # 6.1878`` is checked to the digits shown
-```console      lines after ``$``: ``tallystick`` commands run and their output is compared (``...`` is anything);
-                ``make`` targets must exist; other programs are not run
+```console      lines after ``$``: ``tallystick`` commands run; ``make`` targets must exist; other programs are not run
+
+Output that a page shows is compared with what is printed (``outputs.py``). If it differs, the page runs once more
+without noise, and each number with noise is compared with its true value.
 
 A block after ``<!-- not run: reason -->`` is left alone; the reason is for the reader of the page's source.
 """
@@ -16,11 +18,16 @@ import io
 import math
 import re
 import shlex
+import tempfile
 import tokenize
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from contracts import outputs
+from contracts.zero_noise import scaled_noise
 
 ROOT = Path(__file__).resolve().parents[2]
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w+)[^\n]*\n(?P<body>.*?)^(?P=indent)```\s*$", re.M | re.S)
@@ -49,35 +56,131 @@ def pages() -> list[Path]:
 def blocks(page: Path) -> Iterator[Block]:
     """The python and console blocks of a page, in order."""
     text = page.read_text(encoding="utf-8")
+    for match in fences(text):
+        body = re.sub(f"^{match['indent']}", "", match["body"], flags=re.M)
+        yield Block(match["language"], body, line_of(text, match))
+
+
+def fences(text: str) -> Iterator[re.Match[str]]:
+    """The python and console blocks of a text that are run."""
     for match in _FENCE.finditer(text):
         if match["language"] in {"python", "console"} and not _NOT_RUN.search(text[: match.start()]):
-            body = re.sub(f"^{match['indent']}", "", match["body"], flags=re.M)
-            yield Block(match["language"], body, text.count("\n", 0, match.start()) + 2)
+            yield match
+
+
+def line_of(text: str, match: re.Match[str]) -> int:
+    """The line number of the first line inside a block."""
+    return text.count("\n", 0, match.start()) + 2
+
+
+@dataclass(frozen=True)
+class Output:
+    """The output of a command or an example: as the page shows it and as it was printed."""
+
+    where: str
+    command: str
+    shown: str
+    printed: str
+    language: str
+    code: int = 0
+
+
+Place = tuple[int, int]
+"""The line of a block, and the place of a command or an example in it."""
+NewLines = Callable[[Place, list[str]], list[str]]
+"""Gives the lines below a command: from its place and the lines that the page shows."""
 
 
 def run_page(page: Path) -> int:
     """Run the page's blocks; raise AssertionError naming page and line at the first wrong one; return how many ran."""
+    found = list(blocks(page))
+    problems = problems_of(page, outputs_of(page, found))
+    assert not problems, "\n\n".join(problems)
+    return len(found)
+
+
+def problems_of(page: Path, printed: dict[Place, Output]) -> list[str]:
+    """What is wrong in the outputs that a page shows, after a run that printed these."""
+    varying = outputs.declared(page.read_text(encoding="utf-8"))
+    problems = [f"{each.where}: {exit_problem(each)}" for each in printed.values() if exit_problem(each)]
+    unlike = {place: each for place, each in printed.items() if not is_as_shown(each)}
+    without_noise = noiseless(page) if unlike else {}
+    for place, each in unlike.items():
+        true = without_noise.get(place)
+        text = None if true is None else true.printed
+        for problem in outputs.differences(each.shown, each.printed, text, varying):
+            problems.append(f"{each.where}: {each.command}\n{problem}\nThe run printed\n{each.printed}")
+    return problems
+
+
+def is_as_shown(each: Output) -> bool:
+    """True if a page shows an output as it was printed, or does not show it."""
+    if each.language == "python":
+        return doctest.OutputChecker().check_output(each.shown, each.printed, _FLAGS)
+    return not each.shown.strip() or not outputs.differences(each.shown, each.printed, None)
+
+
+def outputs_of(page: Path, found: list[Block]) -> dict[Place, Output]:
+    """Run blocks in the current folder as one session, and return the output of each command and example."""
     names: dict[str, Any] = {"__name__": "__snippet__"}
-    count = 0
-    for block in blocks(page):
+    printed: dict[Place, Output] = {}
+    for block in found:
         where = f"{page.name}:{block.line}"
-        if block.language == "console":
-            run_console(block.source, where)
-        elif ">>> " in block.source:
-            run_doctest(block.source, names, where)
-        else:
-            run_python(block.source, names, where)
-        count += 1
-    return count
+        for i, each in enumerate(_outputs_of_block(block, names, where)):
+            printed[block.line, i] = each
+    return printed
 
 
-def run_doctest(source: str, names: dict[str, Any], where: str) -> None:
+def noiseless(page: Path) -> dict[Place, Output]:
+    """Outputs of a page in a session without noise. A block that then fails has no outputs."""
+    names: dict[str, Any] = {"__name__": "__snippet__"}
+    printed: dict[Place, Output] = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), scaled_noise(0):
+        for block in blocks(page):
+            with contextlib.suppress(Exception), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for i, each in enumerate(_outputs_of_block(block, names, "")):
+                    printed[block.line, i] = each
+    return printed
+
+
+def _outputs_of_block(block: Block, names: dict[str, Any], where: str) -> Iterator[Output]:
+    if block.language == "console":
+        yield from console_outputs(block.source, where)
+    elif ">>> " in block.source:
+        yield from doctest_outputs(block.source, names, where)
+    else:
+        run_python(block.source, names, where)
+
+
+class _Collector(doctest.OutputChecker):
+    """Keeps the outputs of examples, and accepts all of them: they are compared later."""
+
+    def __init__(self) -> None:
+        self.outputs: list[tuple[str, str]] = []
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        self.outputs.append((want, got))
+        return True
+
+
+def doctest_outputs(source: str, names: dict[str, Any], where: str) -> Iterator[Output]:
+    """Run the examples of a block; raise AssertionError if one of them raises an exception that it does not show."""
     report = io.StringIO()
     test = doctest.DocTestParser().get_doctest(source, names, where, where, 0)
-    runner = doctest.DocTestRunner(optionflags=_FLAGS)
+    collector = _Collector()
+    runner = doctest.DocTestRunner(checker=collector, optionflags=_FLAGS)
     result = runner.run(test, out=report.write, clear_globs=False)
     names.update(test.globs)
     assert result.failed == 0, f"{where}\n{report.getvalue()}"
+    for example, (want, got) in zip(test.examples, collector.outputs, strict=True):
+        yield Output(where, example.source.strip(), want, got, "python")
+
+
+def run_doctest(source: str, names: dict[str, Any], where: str) -> None:
+    """Run the examples of a block; raise AssertionError at an output that is not as shown."""
+    for each in doctest_outputs(source, names, where):
+        assert is_as_shown(each), f"{where}: {each.command} printed\n{each.printed}"
 
 
 def run_python(source: str, names: dict[str, Any], where: str) -> None:
@@ -109,28 +212,61 @@ EXIT_CODES = {"Error": 2, "Denied": 3, "Refused": 4, "Falsified": 5, "Ledger int
 """The exit code that the first word of a failure stands for."""
 
 
-def run_console(source: str, where: str) -> None:
-    for command, expected in commands(source):
+_FAILED = re.compile(rf"^({'|'.join(EXIT_CODES)}): ", re.M)
+
+
+def console_outputs(source: str, where: str) -> Iterator[Output]:
+    """Run the commands of tallystick in a block."""
+    for command, shown in commands(source):
         arguments = shlex.split(command, comments=True)
         if arguments[:1] == ["make"]:
-            targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
-            assert set(arguments[1:]) <= targets, f"{where}: {command} names no target of the Makefile"
-        if arguments[:1] != ["tallystick"]:
-            continue
-        code, printed = run_tallystick(arguments[1:])
-        failed = re.search(r"^(Error|Denied|Refused|Falsified|Ledger integrity|Unavailable): ", expected, re.M)
-        wanted_code = EXIT_CODES[failed[1]] if failed else 0
-        assert code == wanted_code, f"{where}: {command} ended with {code}\n{printed}"
-        if expected.strip():
-            matches = doctest.OutputChecker().check_output(expected.strip() + "\n", printed.strip() + "\n", _FLAGS)
-            assert matches, f"{where}: {command} printed\n{printed}\nwhere the page says\n{expected}"
+            _check_targets(arguments[1:], f"{where}: {command}")
+        if arguments[:1] == ["tallystick"]:
+            code, printed = run_tallystick(arguments[1:])
+            yield Output(where, command, shown, _without_folder(printed), "console", code)
+        else:
+            yield Output(where, command, shown, shown, "console", exit_code(shown))
+
+
+def _check_targets(named: list[str], where: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([\w-]+):", makefile, re.M))
+    assert set(named) <= targets, f"{where} names a target that the Makefile does not have"
+
+
+HOME = "/data"
+"""Folder that a page shows in place of the folder of a run."""
+
+
+def _without_folder(printed: str) -> str:
+    return printed.replace(str(Path.cwd()), HOME)
+
+
+def exit_code(shown: str) -> int:
+    """The exit code that the output on a page stands for."""
+    failed = _FAILED.search(shown)
+    return EXIT_CODES[failed[1]] if failed else 0
+
+
+def exit_problem(each: Output) -> str:
+    """A sentence about an exit code that the page does not show, or no text."""
+    if each.code == exit_code(each.shown):
+        return ""
+    return f"{each.command} ended with exit code {each.code}\n{each.printed}"
 
 
 def commands(source: str) -> Iterator[tuple[str, str]]:
     """Each ``$ command`` (continued with a backslash) with the output written below it."""
     for part in re.split(r"^\$ ", source, flags=re.M)[1:]:
-        lines = part.replace("\\\n", " ").splitlines()
-        yield lines[0], "\n".join(lines[1:])
+        lines = part.splitlines()
+        count = command_length(lines)
+        command = " ".join(line.removesuffix("\\") for line in lines[:count])
+        yield command, "\n".join(lines[count:])
+
+
+def command_length(lines: list[str]) -> int:
+    """How many of the lines belong to the command: a backslash at the end continues it."""
+    return 1 + next((i for i, line in enumerate(lines) if not line.endswith("\\")), 0)
 
 
 def run_tallystick(arguments: list[str]) -> tuple[int, str]:

@@ -65,7 +65,7 @@ class Ledger:
         create: bool = True,
         principal: str = "local",
         clock: Callable[[], float] = time.time,
-        config: Path | None = None,
+        config: Path | str | None = None,
         probe: Probe | None = None,
         expect_head: str | None = None,
         first_use: str | None = None,
@@ -77,6 +77,7 @@ class Ledger:
         is_there = expect_head is not None or older is not None or inspect
         create = create and not is_there  # a new ledger cannot contain a known head
         self._clock = clock
+        config = _folder(config)
         self._config = config
         self._last: tuple[tuple[object, ...], Terms | None] = ((), None)
         self.lost: first_write.Missing | None = None
@@ -473,11 +474,20 @@ class Ledger:
         return views.ledger_html(self)
 
 
+def _folder(config: object) -> Path | None:
+    """Return the folder of this user's state that a caller named, or None for the default."""
+    if config is None:
+        return None
+    if not isinstance(config, str | Path) or not str(config):
+        raise InvalidInput("config", type(config).__name__, "a folder")
+    return Path(config)
+
+
 def import_ledger(
     lines: Iterable[str],
     place: Place | Path | str,
     *,
-    config: Path | None = None,
+    config: Path | str | None = None,
     by: str | None = None,
     expect_head: str | None = None,
     first_use: str | None = None,
@@ -492,7 +502,7 @@ def import_ledger(
     first_write.check_arguments(expect_head, first_use, older)
     store = open_store(place, create=True, probe=None)
     try:
-        import_lines(lines, store, config=config, by=by, expect_head=expect_head, is_older=older is not None)
+        import_lines(lines, store, config=_folder(config), by=by, expect_head=expect_head, is_older=older is not None)
     finally:
         store.close()
     is_read = expect_head is None and first_use is None and older is None

@@ -131,6 +131,8 @@ LARGEST_ANSWER: Final = 64 * 1024 * 1024
 DEEPEST: Final = 32
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _ARRAY_KINDS: Final = "biufUM"
+_LONGEST_INTEGER: Final = 10**4300
+"""Python neither writes nor reads more decimal digits, so larger integers are stored in hexadecimal."""
 
 
 def encode_answer(answer: Any) -> str:
@@ -162,7 +164,7 @@ def _tagged(value: Any, depth: int) -> Any:
     if isinstance(value, bool):
         return {"bool": value}
     if isinstance(value, int):
-        return {"int": value}
+        return {"int": value} if abs(value) < _LONGEST_INTEGER else {"hex": hex(value)}
     if isinstance(value, float):
         return {"float": _number(float(value))}
     if isinstance(value, str):
@@ -233,6 +235,7 @@ def _untagged_array(content: dict[str, Any]) -> Any:
 _DECODERS: Final[dict[str, Callable[[Any], Any]]] = {
     "bool": bool,
     "int": int,
+    "hex": lambda content: int(content, 16),
     "str": str,
     "float": _untagged_float,
     "list": lambda content: [_untagged(item) for item in content],

@@ -125,6 +125,7 @@ class AnswerStream:
         self._cost(0)  # refuses items that have no cost
         cost = self._opening()
         if cost is None:
+            self._require_blocks()
             return
         charge = self._charge(cost, self.key)
         if charge.stored() is None:
@@ -139,6 +140,12 @@ class AnswerStream:
         if self.whole is None:
             return Cost(no_loss(), None, f"{shape}, each charged")
         return self.whole._replace(request=f"{shape}: {self.whole.request}")
+
+    def _require_blocks(self) -> None:
+        """Refuse to charge blocks of a stream that is paid whole, or that other handles cut into other blocks."""
+        if has_record(self.account, self.key):
+            text = f"the key {self.key!r} has an entry, and a stream in order that pays for its blocks has none there"
+            raise IdempotencyConflict(f"{text}; use another key for the stream")
 
     def _require_free_keys(self) -> None:
         """Refuse to pay for items whose keys other requests have: they could never be used."""
@@ -214,15 +221,24 @@ class AnswerStream:
     def _take_block(self) -> None:
         """Take the next block, or pass it if it was taken before."""
         first, last = self.next_block
+        try:
+            is_mine = self._charge_block(first)
+        except IdempotencyConflict:
+            if self.in_order:  # another handle may have other blocks
+                raise
+            is_mine = False  # every handle has these blocks, so ``answer`` or another request has the key
+        self._end = last
+        self._next = first if is_mine else last
+
+    def _charge_block(self, first: int) -> bool:
+        """Charge a block. Return False if it was taken before, and raise if its key belongs to another request."""
         cost = self._cost(first)
         charge = self._charge(cost, f"{self.key}/{first}")
         try:
-            is_mine = self._settle(charge, cost.request)
+            return self._settle(charge, cost.request)
         except IdempotencyConflict:  # the block was begun elsewhere and never committed
-            charge.stored()  # raises if it is not this block: another handle has other blocks
-            is_mine = False
-        self._end = last
-        self._next = first if is_mine else last
+            charge.stored()  # raises if it is not this block
+            return False
 
     def _item(self, number: int, draw: Callable[[], Any], source: str) -> _Item:
         """Return the block that starts at ``number`` as a release with an answer."""
@@ -292,13 +308,24 @@ def checked_key(key: str) -> str:
 
 def began_in_blocks(account: Account, key: str) -> bool:
     """True if the ledger has a paid first block under this key. Blocks of a stream that is paid whole cost nothing."""
+    charge = _charge_under(account, f"{key}/0")
+    if charge is None:
+        return False
+    _, entry = account.ledger.charge_row(charge)
+    return any(a0 or a1 for _, a0, a1 in entry["lines"])
+
+
+def has_record(account: Account, key: str) -> bool:
+    """True if the ledger has an entry under this key, and no stream in order began to pay for blocks under it."""
+    return _charge_under(account, key) is not None and not began_in_blocks(account, key)
+
+
+def _charge_under(account: Account, key: str) -> int | None:
+    """Return the number of the charge that has this key, or None."""
     ledger = account.ledger
     with ledger.store.read() as transaction:
-        row = transaction.row("charge_by_key", ledger.principal, f"{key}/0")
-    if row is None:
-        return False
-    _, entry = ledger.charge_row(row[0])
-    return any(a0 or a1 for _, a0, a1 in entry["lines"])
+        row = transaction.row("charge_by_key", ledger.principal, key)
+    return None if row is None else int(row[0])
 
 
 def _draw_nothing() -> Any:

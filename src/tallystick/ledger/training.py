@@ -24,7 +24,7 @@ from tallystick.accounting import check
 from tallystick.accounting.leaf import all_inside
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused, RunEnded, TallystickError
 from tallystick.ledger.filters import Amount
-from tallystick.ledger.stream import AnswerStream, Cost, began_in_blocks, checked_key
+from tallystick.ledger.stream import AnswerStream, Cost, began_in_blocks, checked_key, has_record
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -249,6 +249,9 @@ class Run:
         if self.whole and not self.receipts and began_in_blocks(self.account, self.key):
             allowed = "whole=False for this key, because the run began in blocks; or a new key for a new run"
             raise InvalidInput("whole", True, allowed)
+        if not self.whole and has_record(self.account, self.key):
+            allowed = "whole=True for this key, because the whole run is paid; or a new key for a new run"
+            raise InvalidInput("whole", False, allowed)
         self._stream.open()
         self._is_open = True
         return self

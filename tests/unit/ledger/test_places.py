@@ -227,3 +227,11 @@ def test_a_user_without_a_home_is_told_which_variable_helps(monkeypatch, file):
     monkeypatch.setattr("pathlib.Path.home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
     with pytest.raises(Unavailable, match="Set TALLYSTICK_CONFIG_DIR"):
         Ledger(file)
+
+
+def test_the_folder_of_a_user_may_be_a_text(file, tmp_path):
+    folder = tmp_path / "state"
+    spent(file, str(folder))
+    assert list((folder / "anchors").iterdir())
+    with pytest.raises(InvalidInput, match="give a folder"):
+        Ledger(tmp_path / "c.db", config=3)

@@ -156,10 +156,7 @@ def test_a_key_belongs_to_one_stream(account: ts.Account) -> None:
     assert not isinstance(problem.value, AnswerLost)
 
 
-def test_items_with_and_without_answers_are_not_mixed(account: ts.Account) -> None:
-    open_stream(account).answer(0, counted())
-    with pytest.raises(IdempotencyConflict):
-        open_stream(account).take()
+def test_an_item_that_was_taken_has_no_answer(account: ts.Account) -> None:
     stream = open_stream(account, key="steps")
     assert stream.take() == 0
     with pytest.raises(IdempotencyConflict):
@@ -313,3 +310,44 @@ def test_entries_of_a_training_run_are_as_in_earlier_versions(ledger: ts.Ledger)
         "blocks/10": ("c4ac19b2cfd02735", '{"dict":{"request":{"str":"steps 10 to 20 "},"run":{"str":"blocks"}}}'),
         "blocks/20": ("c7bcc3c551e60998", '{"dict":{"request":{"str":"steps 20 to 25 "},"run":{"str":"blocks"}}}'),
     }
+
+
+def test_blocks_of_a_stream_with_a_record_are_refused_before_a_charge(account: ts.Account) -> None:
+    stream = open_stream(account)
+    before = account.remaining
+    with pytest.raises(IdempotencyConflict, match="'visits' has an entry"):
+        open_stream(account, whole=None, block=4, in_order=True)
+    assert account.remaining == before
+    assert stream.answer(0, counted()).answer == {"n": 100}
+
+
+def test_take_passes_items_that_have_an_answer(account: ts.Account) -> None:
+    stream = open_stream(account)
+    stream.answer(0, counted())
+    stream.answer(2, counted())
+    assert [stream.take() for _ in range(3)] == [1, 3, 4]
+
+
+def test_take_passes_an_item_whose_key_another_request_has(account: ts.Account) -> None:
+    stream = open_stream(account)
+    account.pay(ts.zcdp(rho=0.01), why="another request", key="visits/1")
+    assert [stream.take() for _ in range(3)] == [0, 2, 3]
+    with pytest.raises(IdempotencyConflict):
+        stream.answer(1, counted())
+
+
+def test_a_run_in_order_still_refuses_other_blocks(account: ts.Account) -> None:
+    open_stream(account, in_order=True, block=2).take()
+    with pytest.raises(IdempotencyConflict):
+        open_stream(account, in_order=True, block=3).take()
+
+
+@pytest.mark.parametrize("digits", [300, 4299, 4300, 5000])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_answer_may_be_an_integer_of_any_size(account: ts.Account, digits: int, sign: int) -> None:
+    number = sign * 10**digits
+    stream = open_stream(account)
+    assert stream.answer(0, lambda: {"n": number}).answer == {"n": number}
+    stored = stream.replay(0)
+    assert stored is not None
+    assert stored.answer == {"n": number}

@@ -200,6 +200,19 @@ def test_the_whole_plan_of_a_run_that_began_in_blocks_is_refused_before_a_charge
     assert account.used.a0 == before > 0
 
 
+@pytest.mark.parametrize("most", [0, 3])
+@pytest.mark.filterwarnings("ignore::tallystick.ledger.training.EndedEarly")
+def test_blocks_of_a_run_that_is_paid_whole_are_refused_before_a_charge(ledger: ts.Ledger, most: int) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    paid = account.training(STEP, steps=30, block=10, whole=True, why="model", key="run-1").start()
+    assert [paid.step() for _ in range(most)] == list(range(most))
+    before = account.used.a0
+    with pytest.raises(InvalidInput, match="the whole run is paid"):
+        account.training(STEP, steps=30, block=10, whole=False, why="model", key="run-1").start()
+    assert account.used.a0 == before > 0
+    assert paid.step() == most
+
+
 @pytest.mark.filterwarnings("ignore::tallystick.ledger.training.EndedEarly")
 def test_a_run_that_paid_its_whole_plan_goes_on_without_a_charge_by_default(ledger: ts.Ledger) -> None:
     account = ledger.open("clinic", budget=ts.zcdp(rho=1))

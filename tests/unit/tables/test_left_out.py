@@ -93,7 +93,7 @@ def test_a_line_is_too_noisy_to_tell_if_its_interval_holds_zero_and_half_of_the_
 def test_the_sentence_under_a_table_says_that_its_share_is_an_end_of_a_95_per_cent_interval() -> None:
     large = _line(value=240, lower=40, share=0.48, share_lower=0.0811)
     said = words.effect([large], "patient")
-    assert said.startswith("At least 8.11 % (95 % interval) of rows had a value of rating above 5")
+    assert said.startswith("At least 8.11 % of rows had a value of rating above 5")
     (details,) = [cell for cell in words.number_cells(large) if "%" in cell]
     assert details.startswith("8.11 %")
     assert "(8.11 % to " in str(large)

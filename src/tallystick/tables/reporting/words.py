@@ -216,9 +216,9 @@ def left_out(lines: Sequence[Line], who: str) -> str:
 def effect(lines: Sequence[Line], who: str) -> str:
     """Return the effect of limits and bounds in one sentence; empty if no share is known to be large.
 
-    A share is said if its 95 % interval lies above 1 %. The number is the lower bound of that interval,
-    so the true share may be below it in at most 5 of 100 releases. This holds for each line alone: of
-    k lines, at least one may be wrong in at most 5 k of 100. Rows stand for the people who have them.
+    A share is said if its 95 % interval lies above 1 %, and an interval of twice the width above 0: the noise alone
+    says one in fewer than 1 of 10,000 releases. The number is the lower bound of the 95 % interval. Rows stand for the
+    people who have them.
     """
     said = [_effect_of(line, who) for line in _largest(lines) if _is_large(line)]
     if said:
@@ -229,7 +229,10 @@ def effect(lines: Sequence[Line], who: str) -> str:
 
 
 def _is_large(line: Line) -> bool:
-    return (line.share_lower or 0.0) >= SAID_FROM
+    if line.value is None or line.lower is None:
+        return False
+    lower_still = line.lower - (line.value - line.lower)
+    return (line.share_lower or 0.0) >= SAID_FROM and lower_still > 0
 
 
 def _largest(lines: Sequence[Line]) -> list[Line]:
@@ -243,7 +246,7 @@ def _largest(lines: Sequence[Line]) -> list[Line]:
 
 
 def _effect_of(line: Line, who: str) -> str:
-    least = f"{percent_down(line.share_lower or 0.0)} (95 % interval)"
+    least = percent_down(line.share_lower or 0.0)
     if line.may_be_more:
         return f"at least {least} of rows were over the limits per {who} and count less or not at all"
     if line.of == COUNTED:

@@ -112,7 +112,7 @@ class Ledger:
         """Open the store of a place. If the place is empty and this host knows a ledger there, that is an error."""
         checked_place = _checked_place(place)
         path = checked_place.path
-        is_new_file = create and path is not None and not path.exists()
+        is_new_file = create and path is not None and not os.path.exists(path)
         if is_new_file and not is_accepted:
             places.require_unknown(checked_place, self._config)
         try:
@@ -542,15 +542,18 @@ def opened(
 
 
 def opened_if_there(given: str | None) -> Ledger | None:
-    """The ledger that is meant, or ``None`` when it does not exist yet. A malformed place is an error.
+    """The ledger that is meant, or ``None`` if nothing is at its place yet.
 
-    So is an empty place at which this host knows a ledger: nothing could be recognised without it.
+    Anything else at the place is an error: a folder, a pipe, a schema without a ledger, a place that is malformed. So
+    is an empty place at which this host knows a ledger. Without the ledger no registered data could be recognised.
     """
     place = place_of(given)
     try:
         return Ledger(place, create=False)
-    except InvalidInput:  # what needs one opens it for good and says so
-        return None
+    except InvalidInput as problem:
+        if problem.code != "no_ledger":
+            raise
+        return None  # what needs a ledger opens it for good, and says so
 
 
 def open_store(place: Place | Path | str, *, create: bool, probe: Probe | None) -> Store:

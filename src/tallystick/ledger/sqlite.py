@@ -118,8 +118,18 @@ class SqliteStore:
         """The names under which a host remembers which ledger is here."""
         return self._names
 
+    def _is_there(self) -> bool:
+        """True if something is at the path. A link that leads nowhere is something."""
+        try:
+            is_there = self.path.exists()
+        except OSError as error:
+            raise Unavailable(f"the ledger {self.place} cannot be looked for: {error.strerror}") from None
+        if not is_there and self.path.is_symlink():
+            raise InvalidInput("ledger", str(self.path), "a file path; this link leads nowhere")
+        return is_there
+
     def _create_file(self, create: bool) -> None:
-        if self.path.exists():
+        if self._is_there():
             if not self.path.is_file():
                 raise InvalidInput("ledger", str(self.path), "a file path, not a directory or device")
             self._sole_name()
@@ -215,6 +225,8 @@ class SqliteStore:
                     turn.enter_context(self._lock("{}:{}".format(*self._file)))  # after the gate, and held longer
                     connection.execute("BEGIN IMMEDIATE")
                     transaction = SqliteTransaction(connection, probe)
+                    if self._durability:
+                        self._durability.require_newest(_newest(transaction)[0])
                     self._check(transaction)
                     yield transaction
                     newest = _newest(transaction)
@@ -568,6 +580,18 @@ class Durability:
                     f"{self._path}{ending} was removed or replaced while the ledger was open; close every process that "
                     "uses it"
                 )
+
+    def require_newest(self, seq: int) -> None:
+        """Refuse to write after entry ``seq`` if another process has put a later one on the disk.
+
+        A transaction that writes sees every commit. One that does not has another index of the log than the others: a
+        file at the name can be exchanged for a moment.
+        """
+        if self.settled() > seq:
+            raise LedgerIntegrity(
+                f"{self._path} has entries that this process cannot see, so {self._path}-shm was exchanged while the "
+                "ledger was open; close every process that uses it"
+            )
 
     def _sync(self) -> None:
         try:

@@ -144,8 +144,9 @@ class AnswerStream:
     def _require_blocks(self) -> None:
         """Refuse to charge blocks of a stream that is paid whole, or that other handles cut into other blocks."""
         if has_record(self.account, self.key):
-            text = f"the key {self.key!r} has an entry, and a stream in order that pays for its blocks has none there"
-            raise IdempotencyConflict(f"{text}; use another key for the stream")
+            raise IdempotencyConflict(
+                f"the key {self.key!r} belongs to a stream that is paid whole or has other blocks. Use another key"
+            )
 
     def _require_free_keys(self) -> None:
         """Refuse to pay for items whose keys other requests have: they could never be used."""

@@ -6,12 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import tallystick as ts
 from crash.stores import spend
-from tallystick.errors import InvalidInput, LedgerIntegrity, Unavailable
+from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
 from tallystick.ledger import Ledger, places
+from tallystick.ledger.book import opened_if_there
 from tallystick.ledger.budget import Budget
 
 
@@ -235,3 +239,71 @@ def test_the_folder_of_a_user_may_be_a_text(file, tmp_path):
     assert list((folder / "anchors").iterdir())
     with pytest.raises(InvalidInput, match="give a folder"):
         Ledger(tmp_path / "c.db", config=3)
+
+
+@pytest.mark.parametrize("instead", ["folder", "pipe", "link to a device", "link to nothing"])
+def test_what_is_no_ledger_at_a_known_place_does_not_switch_recognition_off(
+    instead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise registered files would be read as if nothing were registered."""
+    place = tmp_path / "budget.db"
+    monkeypatch.setenv("TALLYSTICK_LEDGER", str(place))
+    assert opened_if_there(None) is None
+    with Ledger(place) as ledger:
+        ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient")
+    for each in tmp_path.glob("budget.db*"):
+        each.unlink()
+    make = {"folder": place.mkdir, "pipe": lambda: os.mkfifo(place)}
+    targets = {"link to a device": "/dev/null", "link to nothing": "nowhere"}
+    make.get(instead, lambda: place.symlink_to(targets[instead]))()
+    with pytest.raises(TallystickError):
+        opened_if_there(None)
+
+
+_SPEND = """
+import sys
+from pathlib import Path
+import tallystick as ts
+place, config = sys.argv[1:3]
+first = sys.stdin.readline().strip()
+ledger = ts.Ledger(place, config=Path(config), expect_head=first or None)
+account = ledger.open("clinic")
+print("open", flush=True)
+for line in sys.stdin:
+    try:
+        with ledger.charge(ts.zcdp(rho=float(line)), accounts=[account], why="a test") as charge:
+            charge.commit({"n": 1})
+        print("granted", flush=True)
+    except Exception as problem:
+        print(type(problem).__name__, flush=True)
+"""
+
+
+def test_an_index_of_the_log_that_is_exchanged_for_a_moment_spends_nothing_twice(tmp_path: Path) -> None:
+    """Each process finds its own index at the name whenever it looks."""
+    place, index = tmp_path / "budget.db", tmp_path / "budget.db-shm"
+    ledger = Ledger(place, config=tmp_path / "first")
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient")
+    _spend(ledger, account, 0.1)
+    head = ledger.head()[1]
+    index.rename(tmp_path / "first-index")
+    shutil.copy(tmp_path / "first-index", index)
+    command = [sys.executable, "-c", _SPEND, str(place), str(tmp_path / "second")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        print(head, file=other.stdin, flush=True)
+        assert other.stdout.readline() == "open\n"
+        print("0.7", file=other.stdin, flush=True)
+        assert other.stdout.readline() == "granted\n"
+        index.rename(tmp_path / "second-index")
+        (tmp_path / "first-index").rename(index)
+        with pytest.raises(LedgerIntegrity, match="exchanged"):
+            _spend(ledger, account, 0.7)
+        other.stdin.close()
+    ledger.close()
+
+
+def _spend(ledger: Ledger, account: Any, rho: float) -> None:
+    with ledger.charge(ts.zcdp(rho=rho), accounts=[account], why="a test") as charge:
+        charge.commit({"n": 1})

@@ -90,8 +90,10 @@ def test_a_line_is_too_noisy_to_tell_if_its_interval_holds_zero_and_half_of_the_
         assert f"{each.upper}" in str(each) or f"{each.value}" in str(each), why
 
 
-def test_the_sentence_under_a_table_says_that_its_share_is_an_end_of_a_95_per_cent_interval() -> None:
-    large = _line(value=240, lower=40, share=0.48, share_lower=0.0811)
+def test_the_sentence_under_a_table_has_a_share_that_noise_alone_does_not_explain() -> None:
+    large = _line(value=240, lower=140, share=0.48, share_lower=0.0811)
+    by_chance = _line(value=240, lower=110, share=0.48, share_lower=0.0811)
+    assert words.effect([by_chance], "patient") == ""
     said = words.effect([large], "patient")
     assert said.startswith("At least 8.11 % of rows had a value of rating above 5")
     (details,) = [cell for cell in words.number_cells(large) if "%" in cell]

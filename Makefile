@@ -83,10 +83,7 @@ campaign-audit: $(VENV)/.installed-dev
 campaign-certificates: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/certificates/campaign.py
 
-campaign-golden-output: $(VENV)/.installed-dev
-	PYTHONPATH=tests $(BIN)/python -m contracts.golden_session
-
-explorer: $(VENV)/.installed-dev  # needs node
+campaign-explorer: $(VENV)/.installed-dev  # needs node
 	$(BIN)/python tests/campaigns/explorer_points.py
 
 campaign-inference: $(VENV)/.installed-dev
@@ -130,6 +127,9 @@ statements: $(VENV)/.installed-dev
 
 explorer: $(VENV)/.installed-dev
 	$(BIN)/python docs/explorer.py $(if $(GRID),--grid)
+
+golden-output: $(VENV)/.installed-dev
+	PYTHONPATH=tests $(BIN)/python -m contracts.golden_session
 
 pages: $(VENV)/.installed-dev
 	$(BIN)/python -W ignore tests/contracts/record_pages.py $(if $(ALL),--all)

@@ -4,7 +4,7 @@
 
     drawn = ts.audit.coins(10_000)                    fair coins, committed to before the training
     found = ts.audit.one_run(scores, drawn, claim=plan.privacy)
-    print(found)                                      FALSIFIED, or NOT FALSIFIED and what could have been caught
+    print(found)                                      the verdict, the attack, and what it can catch
 
 Nothing in this room is trusted by the rest of the package.
 """

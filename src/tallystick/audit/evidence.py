@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,20 +86,28 @@ class Evidence(ABC):
         }
 
     def __str__(self) -> str:
+        return "\n".join([self._headline(), "", *(f"{name:<10} {text}" for name, text in self._facts())])
+
+    def _headline(self) -> str:
+        """The verdict, and how often this test is wrong about a true claim."""
         shown = f"p = {up(self.p_value)}" if self.p_value < 1.0 else "no sign of a violation"
-        lines = [
-            f"{self.verdict} at significance {nearest(self.significance, 6)}: {self.claim} ({self.attack}; {shown})"
-        ]
+        wrong = "a true claim never fails this test"
+        if self.significance > 0.0:
+            wrong = f"a true claim fails this test with probability {nearest(self.significance, 6)} at most"
+        said = "The claim is false" if self.falsified else "No evidence against the claim"
+        return f"{said}: {self.claim} ({shown}; {wrong})"
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        """The attack, what it shows, what it could have shown, and what it takes on trust."""
+        yield "Attack", self.attack
         if self.mu_at_least > 0.0:
             worth = down(epsilon_of_mu(self.mu_at_least, delta=DELTA))
-            lines.append(
-                f"Refuted: mu-GDP for every mu up to {down(self.mu_at_least)} "
-                f"(Gaussian noise of epsilon {worth} at delta {typed(DELTA)})."
-            )
+            noise = f"Gaussian noise with epsilon {worth} at delta {typed(DELTA)} leaks as much"
+            yield "At least", f"mu {down(self.mu_at_least)} ({noise})"
         if not self.falsified and self.detects:
-            lines.append(f"Could have caught at best: {self.detects}.")
-        lines += [f"Assumes {text}." for text in self.assumes]
-        return "\n".join(lines)
+            yield "Can catch", f"at best {self.detects}"
+        for text in self.assumes:
+            yield "Assumes", text.removeprefix("that ")
 
 
 @dataclass(frozen=True, slots=True)

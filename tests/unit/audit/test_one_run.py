@@ -154,13 +154,13 @@ def test_a_leak_is_falsified_and_named() -> None:
     assert evidence.refutes == "the claimed curve"
     assert evidence.mu_at_least > 1
     assert evidence.p_value < 0.05
-    assert str(evidence).startswith("FALSIFIED at significance 0.05: gdp(mu=1)")
+    assert str(evidence).startswith("The claim is false: gdp(mu=1)")
     assert evidence.to_dict()["falsified"] is True
     with pytest.raises(ClaimFalsified):
         evidence.raise_if_falsified()
     quiet = one_run(*play(0.0, 1000, rng), claim=ts.gdp(mu=1))
     assert (quiet.falsified, quiet.refutes) == (False, None)
-    assert "Could have caught at best: a run that leaks like mu = " in str(quiet)
+    assert "Can catch  at best a run that leaks like mu = " in str(quiet)
     quiet.raise_if_falsified()
 
 

@@ -193,7 +193,8 @@ def ledger(place: Place = None, as_json: Json = False) -> None:
     facts = {"verdict": verdict, "falsified": bool(cheap), "entries": record.entries, "underpriced": cheap}
 
     def say(out: Console) -> None:
-        out.print(f"{verdict}: {record.entries} entries intact, {len(cheap)} charges below their cost", soft_wrap=True)
+        said = "Some charges are below their cost today" if cheap else "Every charge covers its cost"
+        out.print(f"{said}: {record.entries} entries intact, {len(cheap)} charges below their cost", soft_wrap=True)
         for line in cheap:
             out.print(line, soft_wrap=True, markup=False)
 

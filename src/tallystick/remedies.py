@@ -15,7 +15,10 @@ from typing import Any, Final
 KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         # A denied charge: each of these fits what is left.
-        "lower_price": ("argument", "value"),  # also: measure, errors; in_statement, if a statement names the price
+        "lower_price": (
+            "argument",
+            "value",
+        ),  # also: measure, errors; in a statement: more, in_statement
         "keep_measures": ("measures", "dropped"),  # also: argument, value
         "lower_max_groups": ("max_groups",),  # also: argument, value, unit
         "change_delta": ("delta", "cost"),
@@ -23,7 +26,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "lower_loss": ("loss",),
         "raise_limit": ("account", "budget"),  # also: others, further accounts with their limits; delta
         # An argument that is missing or has another value.
-        "set_argument": ("argument", "value"),  # also: more, arguments that it needs beside it
+        "set_argument": ("argument", "value"),  # also: more, arguments that it needs beside it; in_statement
         "mean_pure": ("epsilon", "cost", "share"),
         "give_delta": ("epsilon", "delta", "cost"),  # also: estimator, whose constructor takes the delta
         "round_up": ("value",),

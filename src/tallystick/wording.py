@@ -125,7 +125,7 @@ def _delta_argument(remedy: Remedy) -> str:
 
 
 def set_arguments(remedy: Remedy) -> dict[str, Any]:
-    """The arguments that a remedy of kind ``set_argument`` sets, with their values."""
+    """The arguments that a remedy sets, with their values."""
     return {remedy["argument"]: remedy["value"], **remedy.get("more", {})}
 
 
@@ -244,13 +244,14 @@ def _options(**options: Any) -> str:
     words = []
     for name, value in options.items():
         text = f"'{value}'" if isinstance(value, str) else number_text(value)
+        text = "TRUE" if value is True else text
         words.append(f"{name}={text}")
     return f"OPTIONS({', '.join(words)})"
 
 
 def _price_options(remedy: Remedy) -> dict[str, Any]:
-    argument = remedy.get("argument")
-    return {} if argument is None else {argument: remedy["value"]}
+    """The price that a remedy sets, and the arguments that it needs beside it."""
+    return {} if remedy.get("argument") is None else set_arguments(remedy)
 
 
 def _groups_in_sql(remedy: Remedy) -> str:

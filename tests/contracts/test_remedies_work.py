@@ -588,6 +588,64 @@ def test_costs_below_the_least_are_not_called_more_than_what_is_left(world: Worl
     world.succeed(*changed((*QUERY, "--rho", "0.001"), "--rho", "0.01"))
 
 
+COUNTED_AT = "SELECT WITH DIFFERENTIAL_PRIVACY {} COUNT(*) AS n FROM visits"
+OWN_PRICES = {
+    "OPTIONS(rho=0.001)": "rho=0.02,delta=1e-5",
+    "OPTIONS(rho=0.9)": "rho=0.02,delta=1e-5",
+    "OPTIONS(epsilon=0.001, delta=1e-6)": "rho=0.02,delta=1e-5",
+    "OPTIONS(epsilon=9, delta=1e-6)": "rho=0.02,delta=1e-5",
+    "OPTIONS(epsilon=9, pure=TRUE)": "rho=0.02,delta=1e-5",
+    "OPTIONS(epsilon=0.001)": "rho=0.02,delta=1e-5",
+    "OPTIONS(epsilon=5)": "rho=0.02,delta=1e-5",
+    "OPTIONS(rho=0.006)": "epsilon=0.2",
+}
+"""Prices that a statement names and cannot have, each with the limit of the population."""
+
+
+@case("set_argument", "shell")
+def another_price_in_the_statement(world: World) -> None:
+    world.registered("--max-groups", "4", "--max-rows-per-group", "1", "--least-price", "rho=0.005", limit="rho=0.02")
+    [line] = world.offers("sql", COUNTED_AT.format("OPTIONS(rho=0.001)"), "--why", "x")
+    assert line == "OPTIONS(rho=0.005)"
+    world.succeed("sql", COUNTED_AT.format(line), "--why", "x")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("own", OWN_PRICES)
+@pytest.mark.parametrize("interface", ["shell", "python", "explain"])
+def test_a_price_in_a_statement_is_answered_with_another_one_there(world: World, own: str, interface: str) -> None:
+    limit = OWN_PRICES[own]
+    least = ["--least-price", "rho=0.005"] if limit.startswith("rho") else []
+    world.registered("--max-groups", "4", "--max-rows-per-group", "1", *least, limit=limit)
+    statement = COUNTED_AT.format(own)
+    if interface == "python":
+        with pytest.raises(TallystickError) as caught:
+            ts.sql(statement, ledger="tallystick.db", why="x")
+        text = str(caught.value)
+    else:
+        before = ["--dry-run"] if interface == "explain" else []
+        _, text = world.type("sql", statement, "--why", "x", *before)
+    offers = [each for each in re.findall(r"OPTIONS\([^)]*\)", text) if "epsilon=" in each or "rho=" in each]
+    assert offers, text
+    assert not re.search(r"--(rho|epsilon) |(?<![\w(])(rho|epsilon)=0", text.replace(offers[0], ""))
+    world.succeed("sql", COUNTED_AT.format(offers[0]), "--why", "x")
+
+
+@case("find_keys", "shell")
+def groups_from_the_data_at_the_delta_of_the_price(world: World) -> None:
+    world.capped("rho=0.5,delta=1e-6")
+    words = ("query", "visits", "--by", "ward", "--measures", "count", "--epsilon", "0.3", "--why", "x")
+    for delta in ("1e-8", "1e-6"):
+        line = world.offer("--private-keys", *words, "--delta", delta)
+        world.succeed(*words, "--delta", delta, *option(line, "--private-keys"), "--dry-run")
+
+
+def test_groups_from_the_data_are_not_offered_at_a_price_that_cannot_pay_them(world: World) -> None:
+    world.capped("rho=0.5,delta=1e-6")
+    words = ("query", "visits", "--by", "ward", "--measures", "count", "--why", "x", "--rho", "9")
+    assert not any("--private-keys" in line for line in world.offers(*words))
+
+
 def test_fewer_groups_come_last_and_say_what_they_leave_out(world: World) -> None:
     offers = world.capped().offers(*QUERY, "--rho", "0.9")
     assert "rows in other groups are left out" in offers[-1]

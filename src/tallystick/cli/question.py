@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.errors import InvalidInput, TallystickError
+from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.publish.datasets import check_column
 from tallystick.rounding import read_amount
 
@@ -127,7 +127,22 @@ class TableOptions:
         elif self.private_keys is not None:
             chosen = Found(check.inside("private_keys", self.private_keys))
         table, measures = asked(", ".join(self.measures), table)
-        return table.group_by(*columns, keys=chosen).agg(**measures)
+        return self._grouped(table, columns, chosen, measures)
+
+    def _grouped(self, table: Table, columns: Sequence[str], keys: Any, measures: Mapping[str, Any]) -> Query:
+        """The measures of each group; groups from the data are offered only if this price can pay for them."""
+
+        def grouped(keys: Any) -> Query:
+            return table.group_by(*columns, keys=keys).agg(**measures)
+
+        try:
+            return grouped(keys)
+        except Refused as problem:
+            if problem.code != "no_keys" or table.account is None or not self.price:
+                raise
+            from tallystick.tables.denial import with_payable_keys
+
+            raise with_payable_keys(problem, table.account, grouped, self.price) from None
 
     @property
     def price(self) -> dict[str, Any]:

@@ -331,7 +331,8 @@ def way_in_shell(remedy: Remedy, command: Command) -> Way | None:
     is_in_statement = remedy.kind in IN_STATEMENT or remedy.get("in_statement")  # which overrides options
     if command.takes_statement and is_in_statement:
         text = IN_SQL[remedy.kind](remedy)
-        return None if text is None else Way(text)
+        label = "another price" if remedy.kind == "set_argument" else ""
+        return None if text is None else Way(text, label)
     words = SHELL.get(remedy.kind)
     return None if words is None else words(remedy, command)
 

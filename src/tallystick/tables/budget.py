@@ -244,12 +244,13 @@ def _by_epsilon(query: Query, budget: dict[str, Any], protects: Protects) -> Pri
     delta, used = budget["delta"], keys_delta(query, budget)
     if delta == 0:
         return _by_pure_epsilon(query, budget, protects)
+    finding = f"{up(used)}, the delta that finding the groups uses"
     if delta <= used:
-        raise InvalidInput("delta", delta, f"more than {up(used)}, which private_keys uses; or epsilon= alone")
+        raise InvalidInput("delta", delta, f"more than {finding}")
     # the noise may fail with what the keys leave of delta: delta = used + (1 - used) * rest
     rest = (delta - used) / (1.0 - used) * (1.0 - 1e-12)
     if rest < sys.float_info.min:
-        raise InvalidInput("delta", delta, f"at least {LEAST_DELTA} more than the {up(used)} that private_keys uses")
+        raise InvalidInput("delta", delta, f"at least {LEAST_DELTA} more than {finding}")
 
     def fits(rho: float) -> bool:
         noises = allocated(query, DiscreteGaussian, Fraction(rho), budget)

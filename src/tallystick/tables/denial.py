@@ -74,6 +74,24 @@ def ways_to_groups(account: Account | None, wanted: float) -> list[Remedy]:
     return [Remedy("list_keys"), *found]
 
 
+def with_payable_keys(
+    problem: Refused, account: Account, make: Callable[[PrivateKeys], Query], price: Mapping[str, Any]
+) -> Refused:
+    """The refusal of a question without groups; groups from the data are offered at a delta that its price allows.
+
+    ``make`` is the question with groups from the data. Half of a delta in the price finds groups, the rest is noise.
+    """
+    remedies = []
+    for remedy in problem.remedies:
+        if remedy.kind != "find_keys":
+            remedies.append(remedy)
+            continue
+        tried = [remedy["delta"], float(price.get("delta") or 0) / 2]
+        deltas = (delta for delta in tried if delta and is_payable(make(PrivateKeys(delta)), account, price))
+        remedies += [Remedy("find_keys", delta=delta) for delta in deltas][:1]
+    return problem.with_remedies(remedies)
+
+
 EXAMPLES: Final[Mapping[str, tuple[float, ...]]] = {
     "rho": (0.01, 0.001, 0.0001, 0.1, 1.0),
     "epsilon": (0.5, 0.1, 0.01, 0.001, 1.0),

@@ -57,6 +57,11 @@ class StatementWork(Work):
         """Return a denial with smaller plans, in the statement's own words and order."""
         return answers.denied_statement(self.statement, problem, self.account, self.dataset.name)
 
+    def refusal(self, problem: Refused) -> Refused:
+        """Return a refusal with prices that fit, as options of the statement if it names a price."""
+        refusal = Work.refusal(self, problem)
+        return refusal.with_remedies(self.statement.options.in_statement(refusal.remedies))
+
     def facts(self, sizes: Sequence[int]) -> dict[str, Any]:
         """Return what EXPLAIN says."""
         explained, plan = self.explained(), self.statement.plan
@@ -68,7 +73,7 @@ class StatementWork(Work):
         """Check everything up to the charge, and what is done with the answer; no row is read."""
         answers.reason_of(self.statement, self.why or None)
         self.statement.released.rehearse()
-        with answers.quiet_reasons(self.asked):
+        with answers.quiet_reasons(self.asked), self.statement.options.in_own_words():
             return Work.rehearse(self)
 
     def answer(self, progress: Progress) -> Answer:

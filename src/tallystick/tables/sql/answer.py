@@ -269,7 +269,8 @@ def explained(statement: Statement, account: Account | None, *, key: str | None 
     left = account.remaining.text(upward=False)
     if earlier is not None:
         return Explained(statement, str(price), left, recorded, cost, earlier.charge)
-    require_stated(plan, account)
+    with statement.options.in_own_words():
+        require_stated(plan, account)
     forms = other_forms(statement, asked_as(statement, key))
     before = asked_before(asked, account, dataset=dataset, names=names, forms=forms)
     return Explained(statement, str(price), left, recorded, cost, paid_before=before)
@@ -298,7 +299,7 @@ def answered(
     asked, why = asked_as(statement, key), reason_of(statement, why)
     statement.released.rehearse()
     try:
-        with quiet_reasons(asked):
+        with quiet_reasons(asked), statement.options.in_own_words():
             made = release(
                 asked.plan, asked.plan.account or account, why=why, key=asked.key, progress=progress,
                 dataset=statement.released.known.dataset, names=asked.names, forms=other_forms(statement, asked),
@@ -365,11 +366,7 @@ def denied_statement(
 ) -> BudgetExceeded:
     """The denial of a statement, with the smaller ones that fit; a cost in the statement overrides one beside it."""
     denial = with_plans(statement.plan, problem, account, dataset)
-    own = statement.options.price
-    remedies = []
-    for remedy in denial.remedies:
-        is_own = remedy.get("argument") in own
-        remedies.append(Remedy(remedy.kind, **remedy.facts, in_statement=True) if is_own else remedy)
+    remedies = statement.options.in_statement(denial.remedies)
     return denial.with_remedies(remedies).in_words_of("sql")
 
 

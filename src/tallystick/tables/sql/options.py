@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
@@ -34,6 +35,8 @@ RELEASE REPLACE RESET REVOKE ROLLBACK SAVEPOINT START SUMMARIZE TABLE UNLISTEN U
 OTHER_STATEMENTS = frozenset(_OTHERS.split())
 """First words of other statements, in PostgreSQL or DuckDB. Text that begins otherwise is not SQL."""
 PRICE = ("epsilon", "delta", "rho", "error", "confidence", "pure")
+AMOUNTS_OF_PRICE = frozenset(("rho", "epsilon", "error"))
+"""Words of which a price has one."""
 _PER_GROUP = "contribution_bounds_per_group"
 _ELSEWHERE = {
     "max_rows_contributed": "max_groups_contributed and max_rows_per_group: rows are capped in each group here",
@@ -67,6 +70,39 @@ class Options:
     def price(self) -> dict[str, Any]:
         """The words of a budget."""
         return {name: value for name, value in self.given.items() if name in PRICE}
+
+    @contextmanager
+    def in_own_words(self) -> Iterator[None]:
+        """Word the prices that an error offers as options of the statement, if the statement names a price.
+
+        A price in the statement goes before one beside it, so another price works in the statement alone.
+        """
+        try:
+            yield
+        except TallystickError as problem:
+            problem.remedies = self.in_statement(problem.remedies)
+            if any(each.get("in_statement") for each in problem.remedies):
+                problem.interface = "sql"
+            raise
+
+    def in_statement(self, remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+        """Return remedies; one that changes a price of the statement has the fact ``in_statement``."""
+        return tuple(self._in_statement(each) for each in remedies)
+
+    def _in_statement(self, remedy: Remedy) -> Remedy:
+        """Return a remedy with the fact ``in_statement`` if it names an argument of the statement, or another price."""
+        own = set(self.price)
+        names = {remedy.get("argument"), *remedy.get("more", {})}
+        is_other_price = not own.isdisjoint(AMOUNTS_OF_PRICE) and not names.isdisjoint(AMOUNTS_OF_PRICE)
+        if own.isdisjoint(names) and not is_other_price:
+            return remedy
+        beside = {name: value for name, value in self.price.items() if name in ("delta", "pure")}
+        if "delta" in remedy.facts:  # groups from the data have one
+            beside.pop("delta", None)
+        more = {**beside, **remedy.get("more", {})}  # the offered options replace those of the statement
+        more.pop(remedy.get("argument"), None)
+        facts = {**remedy.facts, "more": more} if more else remedy.facts
+        return Remedy(remedy.kind, **{**facts, "in_statement": True})
 
 
 def cut(text: Text) -> tuple[list[Token], Options]:

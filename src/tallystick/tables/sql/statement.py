@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token
 
 from tallystick.digits import typed, up
 from tallystick.errors import EpsilonWithoutDelta, InvalidInput, NotAnswered, Refused, Remedy
@@ -22,7 +23,7 @@ from tallystick.tables.sql import units
 from tallystick.tables.sql.after import Released
 from tallystick.tables.sql.catalogue import Catalogue, default_price
 from tallystick.tables.sql.joins import Source, Sources, replace_names
-from tallystick.tables.sql.options import Options, cut
+from tallystick.tables.sql.options import AMOUNTS_OF_PRICE, Options, cut
 from tallystick.tables.sql.relations import Public, Relation, Seen
 from tallystick.tables.sql.select import AGGREGATES, Aggregation
 from tallystick.tables.sql.tree import Text, children, spelled, where
@@ -57,6 +58,14 @@ def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
     read = Text(text)
     budget |= {name: fraction_down(name, budget[name]) for name in AMOUNTS if budget.get(name) is not None}
     tokens, options = cut(read)
+    with options.in_own_words():
+        return _planned(read, tokens, options, catalogue, budget)
+
+
+def _planned(
+    read: Text, tokens: list[Token], options: Options, catalogue: Catalogue, budget: Mapping[str, Any]
+) -> Statement:
+    """Read and price the tokens of a statement."""
     overridden = _overridden(options, budget)
     options = options.beside(budget.get("delta"))
     tree = read.tree(tokens)
@@ -74,7 +83,7 @@ def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
     plan = found.query.plan(**price)
     _check_most(price, plan, catalogue.most_of(tree, price))
     notes = (*overridden, *_delta_notes(options, plan), *found.notes)
-    return Statement(text, plan, replace(found, notes=notes), options)
+    return Statement(read.text, plan, replace(found, notes=notes), options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +242,7 @@ def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, fl
     """The words of the cost: the statement's own, those beside it, or the registered ones; None without any."""
     given = {name: value for name, value in budget.items() if value is not None and value is not False}
     for price in (options.price, given, dict(default)):
-        if any(word in price for word in ("rho", "epsilon", "error")):
+        if any(word in price for word in AMOUNTS_OF_PRICE):
             # a delta, or the word pure, that the asker names makes any price the asker's own
             return {**price, **_named(given), **_named(options.price)}
     return None
@@ -255,7 +264,7 @@ def _overridden(options: Options, budget: Mapping[str, Any]) -> tuple[str, ...]:
     """Which cost counts, where the statement and what stands beside it name different ones."""
     own = {name: value for name, value in options.price.items() if name not in ("confidence", "pure")}
     beside = {name: value for name, value in budget.items() if value is not None and name not in ("confidence", "pure")}
-    names_price = any(word in own for word in ("rho", "epsilon", "error"))
+    names_price = any(word in own for word in AMOUNTS_OF_PRICE)
     lost = [name for name, value in beside.items() if own.get(name, value) != value]
     lost += [name for name in beside if names_price and name not in own and name != "delta"]
     if not lost:

@@ -22,6 +22,7 @@ from sqlglot import exp
 from tallystick.errors import InvalidInput, Unavailable
 from tallystick.tables.dialects import UNCHECKED, DuckWords, Words, name
 from tallystick.tables.engines import csvfile
+from tallystick.tables.forms import delimiter
 from tallystick.tables.identity import Identity, table_suffix
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import MILLISECONDS, UNSUPPORTED, Schema, family
@@ -241,7 +242,7 @@ class DuckEngine:
             "auto_detect": exp.false(),
             "parallel": exp.false(),  # two threads disagree on where a line begins inside a long quoted cell
             "header": exp.false(),
-            "delim": exp.Literal.string(csvfile.delimiter(place)),
+            "delim": exp.Literal.string(delimiter(place)),
             "quote": exp.Literal.string('"'),
             "escape": exp.Literal.string('"'),
             "ignore_errors": exp.true(),

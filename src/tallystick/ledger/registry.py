@@ -79,15 +79,21 @@ class Registered:
 
     def tables(self) -> list[tuple[str, str, str]]:
         """Kind, place and table of every note about a table, the newest last."""
-        found = []
-        for note in self.notes:
-            try:
-                table = json.loads(note)["table"]
-                source = table["source"]
-                found.append((str(source["kind"]), str(source["place"]), str(table["name"])))
-            except (ValueError, LookupError, TypeError, RecursionError):
-                continue
-        return found
+        found = map(noted_table, self.notes)
+        return [each for each in found if each is not None]
+
+
+def noted_table(note: str) -> tuple[str, str, str] | None:
+    """Kind, place and table of a note about a table; None for a note in the words of a program.
+
+    >>> noted_table("the table of visits")
+    """
+    try:
+        table = json.loads(note)["table"]
+        source = table["source"]
+        return str(source["kind"]), str(source["place"]), str(table["name"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
 
 
 def register(

@@ -21,7 +21,7 @@ from tallystick.ledger.chain import SourceId
 from tallystick.ledger.registry import NOTE_FORMAT, lasts, registered, retired_again
 from tallystick.place import names_server
 from tallystick.printing import one_of
-from tallystick.tables.identity import SPARK, Identity, Overlap
+from tallystick.tables.identity import SPARK, Identity, Overlap, refuse_other_form
 from tallystick.tables.reader import Reader
 from tallystick.tables.sources import identity
 
@@ -266,6 +266,7 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
                 f"these data are registered as {other.name!r} under population {other.account!r}; a source belongs "
                 "to one population, or the people in it would be paid for twice over"
             )
+    refuse_other_form([other for other in found.same if other.name != dataset.name], own)
     for other in found.same:
         if other.fixed and other.name != dataset.name and dict(other.fixed) != _fixed(dataset):
             raise Refused(

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from tallystick.errors import Refused, Remedy
 from tallystick.ledger.chain import SourceId
+from tallystick.ledger.registry import noted_table
 from tallystick.tables.files import OpenFile
+from tallystick.tables.forms import ENDINGS, form_of, kind_of, may_read
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
@@ -31,6 +33,7 @@ class Identity:
     and the folders above a file, one of which may be the folder of a registered table.
     ``plain`` is False where the rows come from elsewhere: a view, a foreign table, a data frame over stored tables.
     ``views`` are relations of the same DuckDB file whose rows come from elsewhere, as ``table_suffix`` writes them.
+    ``form`` is the form in which a file is read; see ``tables.forms``.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Identity:
     near: frozenset[str] = frozenset()
     plain: bool = True
     views: frozenset[str] = frozenset()
+    form: str = ""
 
     @property
     def all_marks(self) -> frozenset[str]:
@@ -51,6 +55,9 @@ TABLE: Final = "table"
 FILE: Final = "file "
 INODE: Final = "inode "
 """Beginnings of marks. An inode is remembered for the time when its file is not to be seen at its place."""
+
+FILE_KINDS: Final = ("csv", "parquet", "duckdb")
+"""Kinds of sources that are one file."""
 
 WRITTEN: Final = "@"
 """Between an inode and the time of the file's last write. Numbers of inodes are used again, with another time."""
@@ -75,10 +82,10 @@ def of_file(file: OpenFile, kind: str, table: str) -> Identity:
     whole = frozenset({f"file {file.real}", inode, f"{inode}{WRITTEN}{file.written}"})
     above = frozenset(f"{FILE}{folder}" for folder in PurePosixPath(file.real).parents)
     if kind != "duckdb":
-        return Identity(f"file {file.real}", whole, near=above)
+        return Identity(f"file {file.real}", whole, near=above, form=form_of(kind, file.path))
     suffix = table_suffix(table)
     marks = frozenset(f"{mark}{suffix}" for mark in whole)
-    return Identity(f"file {file.real}{suffix}", marks, near=whole | above)
+    return Identity(f"file {file.real}{suffix}", marks, near=whole | above, form=kind)
 
 
 def table_suffix(table: str) -> str:
@@ -162,6 +169,7 @@ def recognise(ledger: Ledger, own: Identity) -> Recognised:
     if len(populations) > 1:
         listed = ", ".join(repr(dataset.name) for dataset in found.all)
         raise Refused(f"these rows belong to datasets of several populations: {listed}. One account must pay for all")
+    refuse_other_form(found.same, own)
     first = found.same[0]
     if any(dataset.fixed != first.fixed for dataset in found.same):
         listed = ", ".join(repr(dataset.name) for dataset in found.same)
@@ -172,6 +180,49 @@ def recognise(ledger: Ledger, own: Identity) -> Recognised:
     source = SourceId.of(own.name) if named else SourceId(first.source)
     names, parts = (tuple(dataset.name for dataset in datasets) for datasets in (found.same, found.part))
     return Recognised(names, source, first.fixed, parts)
+
+
+def refuse_other_form(same: Iterable[Registered], own: Identity) -> None:
+    """Refuse a registered file under a name that says another form: its bytes would be other rows.
+
+    A link can give any ending to a file. Read with tabs, one record of a file with commas can be thousands of rows.
+    """
+    if not own.form:
+        return
+    forms = {dataset.name: form for dataset in same if (form := _registered_form(dataset, own)) is not None}
+    if not forms or any(may_read(own.form, form) for form in forms.values()):
+        return
+    [name, form] = next(iter(forms.items()))
+    wanted = f"a {ENDINGS[form]} file" if form in ENDINGS else "another kind of source"
+    raise Refused(
+        f"these data are registered as dataset {name!r}, as {wanted}. This name ends as that of a "
+        f"{ENDINGS[own.form]} file, whose rows would be other ones. Ask it under the registered name"
+    )
+
+
+def _registered_form(dataset: Registered, own: Identity) -> str | None:
+    """The form in the newest registration of the opened file; None if no registration has one of its marks."""
+    seen = own.all_marks | own.near
+    for note, (_, marks) in zip(reversed(dataset.notes), reversed(dataset.history), strict=True):
+        place = noted_table(note)
+        known = set(marks)
+        if place is not None and place[0] in FILE_KINDS:
+            known |= _file_marks(place[1], {mark for mark in marks if mark.startswith(INODE)})
+        if seen.isdisjoint(known):
+            continue
+        return _named_form(marks) if place is None else form_of(place[0], place[1])
+    return None
+
+
+def _named_form(marks: Iterable[str]) -> str:
+    """The form of a file that a program registered by its path.
+
+    >>> _named_form(["file /data/visits.tsv", "inode 66:12"])
+    'tsv'
+    """
+    paths = [mark.removeprefix(FILE) for mark in marks if mark.startswith(FILE)]
+    kinds = [form_of(kind, path) for path in paths if (kind := kind_of(path))]
+    return kinds[0] if kinds else ""
 
 
 def _refuse_other_units(asked: Registered, parts: Iterable[Registered]) -> None:
@@ -246,7 +297,7 @@ class _Marked:
         lasting = {mark for mark in dataset.marks if not mark.startswith(INODE)}
         inodes = dataset.marks - lasting
         marks, near, tables, moved = set(lasting), set[str](), set[str](), set[str]()
-        stored = [each for each in dataset.tables() if each[0] in ("csv", "parquet", "duckdb")]
+        stored = [each for each in dataset.tables() if each[0] in FILE_KINDS]
         for kind, place, table in stored:
             suffix = table_suffix(table) if kind == "duckdb" else ""
             is_newest = (kind, place, table) == stored[-1]

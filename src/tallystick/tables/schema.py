@@ -18,6 +18,9 @@ UNSUPPORTED = "unsupported"
 MILLISECONDS = "timestamp in milliseconds"
 """Type of a column of a Parquet file that is not supported: the engine would fail at a value that is far away."""
 
+UNREADABLE = "stored in a way that the engine cannot read"
+"""Type of a column of a Parquet file that is not supported: the engine would fail at its first value."""
+
 _LONGEST_NAME = 200
 _LONGEST_TEXT = 10_000
 
@@ -104,8 +107,9 @@ def said(kind: str) -> str:
     if kind != UNSUPPORTED:
         return kind
     return (
-        "unsupported: bytes, times of day and nested values are not read, nor are timestamps in milliseconds of a "
-        "Parquet file; write those in microseconds"
+        "unsupported: bytes, times of day and nested values are not read. Of a Parquet file, encrypted columns and "
+        "decimals in the encoding BYTE_STREAM_SPLIT are not read, nor are timestamps in milliseconds; "
+        "write those in microseconds"
     )
 
 

@@ -23,24 +23,16 @@ from tallystick.ledger.denial import payable_delta
 from tallystick.place import Place, is_foreign_url, names_server, shown
 from tallystick.strict_json import read
 from tallystick.tables.files import OpenFile
-from tallystick.tables.identity import refuse_private_file, table_suffix
+from tallystick.tables.forms import kind_of
+from tallystick.tables.identity import FILE_KINDS, refuse_private_file, table_suffix
 
 if TYPE_CHECKING:
     from tallystick.tables.table import Table
 
-_SUFFIXES = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".duckdb": "duckdb",
-    ".ddb": "duckdb",
-    ".db": "duckdb",
-}
 _ALLOWED = "a .parquet, .csv or .duckdb file, or a postgresql:// URL"
 _FRAME_TOO = (Remedy("pass_frame"),)
 FRAME = "spark data frame"
-FILES: Final = ("csv", "parquet", "duckdb")
+FILES: Final = FILE_KINDS
 BESIDE: Final = "files"
 """Several files that one engine reads, so that their tables can meet."""
 MOST_FILES: Final = 16
@@ -212,7 +204,7 @@ def _text(value: Any) -> str | None:
 def _of_place(text: str) -> Source:
     if names_server(text):
         return Source("postgres", text)
-    kind = _SUFFIXES.get(Path(text).suffix.lower())
+    kind = kind_of(text)
     if kind is None or "\0" in text or is_foreign_url(text):
         raise InvalidInput("source", shown(text), _ALLOWED, remedies=_FRAME_TOO)
     return Source(kind, text)

@@ -25,6 +25,7 @@ import numpy as np
 
 from tallystick.errors import InvalidInput
 from tallystick.tables.files import OpenFile
+from tallystick.tables.forms import delimiter
 from tallystick.tables.scratch import Scratch
 
 LONGEST_HEADER = 1 << 20
@@ -32,15 +33,6 @@ LONGEST_RECORD = 1 << 20
 _BLOCK = 4 << 20
 _MARK = "\ufeff".encode()
 """DuckDB leaves out a byte order mark that a file begins with. Ours is that one, so that one in a record is data."""
-
-
-def delimiter(place: str) -> str:
-    """A tab in .tsv files, a comma elsewhere.
-
-    >>> delimiter("visits.csv")
-    ','
-    """
-    return "\t" if place.lower().endswith(".tsv") else ","
 
 
 def header(file: BinaryIO, place: str) -> list[str]:

@@ -22,9 +22,11 @@ from sqlglot import exp
 from tallystick.errors import InvalidInput, Unavailable
 from tallystick.tables.dialects import UNCHECKED, DuckWords, Words, name
 from tallystick.tables.engines import csvfile
+from tallystick.tables.engines.parquet_footer import unreadable_columns
+from tallystick.tables.forms import delimiter
 from tallystick.tables.identity import Identity, table_suffix
 from tallystick.tables.program import read_stored
-from tallystick.tables.schema import MILLISECONDS, UNSUPPORTED, Schema, family
+from tallystick.tables.schema import MILLISECONDS, UNREADABLE, UNSUPPORTED, Schema, family
 from tallystick.tables.scratch import Scratch, private_root
 from tallystick.tables.sources import pattern_of, whole_name
 
@@ -135,7 +137,7 @@ class DuckEngine:
                 usable = [_quoted(column) for column, kind in columns if family(kind) != UNSUPPORTED]
                 rows = f"SELECT {', '.join(usable) or 'NULL'} FROM {self._parquet_rows(place)}"
                 self.connection.execute(f"CREATE TEMP VIEW {_quoted(self._parquet_name(place))} AS {rows}")
-            except duckdb.Error:
+            except (duckdb.Error, ValueError):
                 raise InvalidInput("source", place, "a readable parquet file") from None
 
     def _parquet_rows(self, place: str) -> str:
@@ -145,7 +147,8 @@ class DuckEngine:
         """The names of a Parquet file's columns and their types in DuckDB, asked once.
 
         DuckDB reads moments in milliseconds as microseconds and fails at those that are far away. Their type is the
-        same as of others, so the file's own words are asked for.
+        same as of others, so the file's own words are asked for. It fails at the first value of a column whose encoding
+        it cannot read.
         """
         if place not in self.parquet:
             path = self.snapshots[place]
@@ -158,7 +161,8 @@ class DuckEngine:
                     (column, MILLISECONDS if is_one else kind)
                     for (column, kind), is_one in zip(columns, unusable, strict=True)
                 ]
-            self.parquet[place] = columns
+            pairs = zip(columns, unreadable_columns(path), strict=True)
+            self.parquet[place] = [(column, UNREADABLE if is_one else kind) for (column, kind), is_one in pairs]
         return self.parquet[place]
 
     def _parquet_name(self, place: str) -> str:
@@ -241,7 +245,7 @@ class DuckEngine:
             "auto_detect": exp.false(),
             "parallel": exp.false(),  # two threads disagree on where a line begins inside a long quoted cell
             "header": exp.false(),
-            "delim": exp.Literal.string(csvfile.delimiter(place)),
+            "delim": exp.Literal.string(delimiter(place)),
             "quote": exp.Literal.string('"'),
             "escape": exp.Literal.string('"'),
             "ignore_errors": exp.true(),

@@ -1,0 +1,152 @@
+"""A registered file is read in its registered form, whatever its name here says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tallystick as ts
+from tallystick.errors import Refused
+from tallystick.ledger import Account, Ledger
+from tallystick.publish import datasets
+from tallystick.publish.datasets import Dataset
+
+LINES = 5_000
+"""Line breaks inside one quoted cell: read with tabs, each of them ends a record."""
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Account:
+    book = Ledger(tmp_path / "rows.db")
+    return book.open("rows", budget=ts.zcdp(rho=100, delta=1e-6), unit="row")
+
+
+def registered(path: Path, account: Account, *, unit: str | None = None, name: str = "x", update: bool = False) -> None:
+    table = datasets.read_table(str(path), None, unit, "add_remove", (), {})
+    dataset = Dataset(name, account.name, table.to_data())
+    datasets.register(dataset, account, update=update)
+
+
+def counted(source: Any, account: Account, *name: str) -> int:
+    table = ts.Private(source, account=account).table(*name, unit=ts.each_row)
+    answer = table.agg(n=ts.count()).plan(rho=1).release(why="a count of rows")
+    return int(answer.rows[0]["n"])
+
+
+def long_cell(path: Path, comma: str = ",") -> Path:
+    body = "".join(f"{i}{comma}ok\n" for i in range(100))
+    path.write_text(f'nr{comma}note\n{body}100{comma}"hello\n' + "x\n" * LINES + '"\n')
+    return path
+
+
+@pytest.mark.parametrize("ending", ["tsv", "TSV"])
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_link_does_not_move_the_row_boundaries_of_a_registered_file(
+    tmp_path: Path, rows: Account, ending: str, link: Any
+) -> None:
+    """One record was 5,001 rows through a link x.tsv, at the price of one."""
+    file = long_cell(tmp_path / "x.csv")
+    registered(file, rows)
+    link(file, tmp_path / f"y.{ending}")
+    assert counted(file, rows) < LINES / 2
+    used = rows.used
+    with pytest.raises(Refused, match=r"registered as dataset 'x', as a \.csv file"):
+        counted(tmp_path / f"y.{ending}", rows)
+    with pytest.raises(Refused, match=r"as a \.csv file"):
+        counted({"t": tmp_path / f"y.{ending}"}, rows, "t")
+    assert rows.used == used
+
+
+def test_a_plan_moved_to_another_form_is_refused(tmp_path: Path, rows: Account) -> None:
+    """The only column has the same name in both readings; rows with commas were dropped in one of them alone."""
+    file = tmp_path / "u.csv"
+    file.write_text("who\n" + "1\n" * 100 + '7,"j"\n' * 3_000)
+    registered(file, rows)
+    (tmp_path / "u.tsv").symlink_to(file)
+    plan = ts.Private(file, account=rows).table(unit=ts.each_row).agg(n=ts.count()).plan(rho=1)
+    with pytest.raises(Refused, match=r"as a \.csv file"):
+        plan.on(tmp_path / "u.tsv").release(why="a count of rows")
+
+
+def test_a_registered_file_with_tabs_is_not_read_with_commas(tmp_path: Path, rows: Account) -> None:
+    file = tmp_path / "u.tsv"
+    file.write_text("who\n" + "1\n" * 100)
+    registered(file, rows)
+    (tmp_path / "u.csv").symlink_to(file)
+    with pytest.raises(Refused, match=r"as a \.tsv file"):
+        counted(tmp_path / "u.csv", rows)
+
+
+def test_a_path_that_a_program_registered_has_the_form_of_its_ending(tmp_path: Path, rows: Account) -> None:
+    file = long_cell(tmp_path / "x.csv")
+    rows.register("x", source=str(file))
+    (tmp_path / "x.tsv").symlink_to(file)
+    counted(file, rows)
+    with pytest.raises(Refused, match=r"as a \.csv file"):
+        counted(tmp_path / "x.tsv", rows)
+
+
+def test_a_path_without_an_ending_has_commas(tmp_path: Path, rows: Account) -> None:
+    file = long_cell(tmp_path / "x")
+    rows.register("x", source=str(file))
+    for ending in ("csv", "tsv"):
+        (tmp_path / f"x.{ending}").symlink_to(file)
+    counted(tmp_path / "x.csv", rows)
+    with pytest.raises(Refused, match="another kind of source"):
+        counted(tmp_path / "x.tsv", rows)
+
+
+def test_a_second_registration_does_not_give_another_form(tmp_path: Path, rows: Account) -> None:
+    file = long_cell(tmp_path / "x.csv")
+    registered(file, rows)
+    (tmp_path / "x.tsv").symlink_to(file)
+    with pytest.raises(Refused, match=r"as a \.csv file"):
+        registered(tmp_path / "x.tsv", rows, name="y")
+
+
+def test_the_owner_can_correct_the_form_and_the_newest_one_counts(tmp_path: Path, rows: Account) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text("nr\n" + "1\n" * 100)
+    registered(file, rows)
+    file.rename(tmp_path / "x.tsv")
+    registered(tmp_path / "x.tsv", rows, update=True)
+    assert abs(counted(tmp_path / "x.tsv", rows) - 100) < 50
+    (tmp_path / "x.csv").symlink_to("x.tsv")
+    with pytest.raises(Refused, match=r"as a \.tsv file"):
+        counted(tmp_path / "x.csv", rows)
+
+
+def test_links_with_the_same_ending_and_replaced_files_still_work(tmp_path: Path, rows: Account) -> None:
+    file = long_cell(tmp_path / "x.csv")
+    registered(file, rows)
+    (tmp_path / "y.CSV").symlink_to(file)
+    os.link(file, tmp_path / "z.csv")
+    for name in ("y.CSV", "z.csv"):
+        counted(tmp_path / name, rows)
+    long_cell(tmp_path / "new.csv").replace(file)
+    (tmp_path / "w.tsv").symlink_to(file)
+    counted(file, rows)
+    with pytest.raises(Refused, match=r"as a \.csv file"):
+        counted(tmp_path / "w.tsv", rows)
+
+
+def test_a_query_in_the_shell_refuses_another_form(tmp_path: Path) -> None:
+    (tmp_path / "u.csv").write_text("who\n" + "1\n" * 100 + '7,"j"\n' * 3_000)
+    (tmp_path / "u.tsv").symlink_to("u.csv")
+
+    def shell(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "tallystick", *words, "--ledger", "b.db"]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+
+    added = shell(
+        "dataset", "add", "u.csv", "--name", "u", "--population", "p", "--unit", "each-row", "--limit", "rho=10"
+    )
+    assert added.returncode == 0, added.stderr
+    asked = shell("query", "u", "--measures", "count", "--rho", "0.5", "--why", "test", "--source", "u.tsv")
+    assert asked.returncode != 0
+    assert ".csv file" in asked.stderr

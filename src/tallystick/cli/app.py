@@ -16,11 +16,13 @@ from typer.core import TyperGroup
 
 from tallystick import __version__, place
 from tallystick.cli import failure
+from tallystick.cli.interruption import from_interrupt, stopped_alike
 from tallystick.cli.once import once_each
 from tallystick.cli.streams import silence_stdout, standard_streams, to_stdout
 from tallystick.cli.wording import Command, running
-from tallystick.errors import TallystickError
+from tallystick.errors import NotCharged, TallystickError
 from tallystick.printing import visible
+from tallystick.taken_charges import taken_charges
 
 _COMMANDS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     "Publish": (
@@ -146,17 +148,18 @@ def _parser() -> Any:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; every way out of it is an exit code of ``errors.py`` or ``failure.py``."""
-    with standard_streams():
-        return _run(arguments)
+    with standard_streams(), stopped_alike(), taken_charges() as charges:
+        return _run(arguments, charges)
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _run(arguments: Sequence[str] | None, charges: Sequence[Any]) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in given
     words = [*given, os.environ.get("TALLYSTICK_LEDGER", "")]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
+            warnings.simplefilter("ignore", NotCharged)  # of Python: no command gives a charge to its caller
             warnings.showwarning = failure.note
             with running(_parser(), given):
                 code = _parser().main(given, prog_name="tallystick", standalone_mode=False)
@@ -168,7 +171,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     except TallystickError as error:
         return failure.from_error(error, Command.of(_parser(), given)).report(as_json=as_json, words=words)
     except (KeyboardInterrupt, typer.Abort):
-        return failure.from_interrupt().report(as_json=as_json)
+        command = Command.of(_parser(), given)
+        return from_interrupt(charges, command).report(as_json=as_json, words=words)
     except typer.Exit as leave:
         return leave.exit_code
     except BrokenPipeError:

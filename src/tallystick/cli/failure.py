@@ -270,11 +270,6 @@ def _told(parts: dict[str, str], allowed: str, command: str) -> str:
     return f"{parts['name']} is {_short(parts['value'])}. Give {give}."
 
 
-def from_interrupt() -> Failure:
-    """A command that its caller stopped."""
-    return Failure("Interrupted", INTERRUPTED, ("stopped at your request.",), {"code": "interrupted"})
-
-
 def from_bug(error: BaseException) -> Failure:
     """Anything else is our mistake, and says so."""
     what = f"{type(error).__name__}: {error}"

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tallystick.cli.streams import to_stdout
 from tallystick.cli.wording import in_shell, offers_in_shell, running_command
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tallystick.publish.outcome import Answer, Outcome
     from tallystick.publish.request import Request
 
-Done = TypeVar("Done")
 Facts = Mapping[str, Any]
 MANY, FIRST = 30, 20
 """Groups that are printed: all of them up to ``MANY``, else the first ``FIRST``."""
@@ -69,8 +68,8 @@ class Performed:
 def perform(request: Request, book: Ledger, files: Files, tell: Callable[[str], None], *, dry_run: bool) -> Performed:
     """Run a request, or with ``dry_run`` say what it would do. Its files are written by ``deliver``."""
     if dry_run:
-        return Performed(facts_of(interruptible(lambda: rehearse(request, book))))
-    made = interruptible(lambda: answer(request, book, progress=tell))
+        return Performed(facts_of(rehearse(request, book)))
+    made = answer(request, book, progress=tell)
     return Performed({**facts_of(made.outcome), **files.paths(made.outcome)}, made, files)
 
 
@@ -87,17 +86,6 @@ def facts_of(outcome: Outcome) -> dict[str, Any]:
     if outcome.model is not None:
         facts["model"] = outcome.model
     return {**facts, "notes": outcome.notes, "details": outcome.details, **outcome.facts}
-
-
-def interruptible(work: Callable[[], Done]) -> Done:
-    """Work that is paid for; interrupted, it says whether it was."""
-    try:
-        return work()
-    except KeyboardInterrupt as stopped:
-        # The argument parser keeps the exit code of Ctrl-C but drops its words, and these say whether it was paid for.
-        said = str(stopped) or "interrupted before the charge had started; nothing was charged"
-        print(visible(said), file=sys.stderr)
-        raise
 
 
 def plan_lines(offer: Facts) -> list[str]:

@@ -44,6 +44,7 @@ from tallystick.ledger.chain import canonical, check_reason, checked, decode_ans
 from tallystick.ledger.filters import LARGEST, Amount
 from tallystick.ledger.journal import ChargeRow, Position, Request, Terms
 from tallystick.ledger.retirement import require_not_retired
+from tallystick.taken_charges import add_charge
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -397,6 +398,16 @@ class Charge:
         return ", ".join(costs)
 
     @property
+    def key(self) -> str:
+        """The key that returns the answer again without a new charge."""
+        return self._key
+
+    @property
+    def has_source(self) -> bool:
+        """True if the charge is about data that are opened, and closed if it fails."""
+        return self._terms.source is not None
+
+    @property
     def id(self) -> int:
         """The position of the entry that reserved this charge."""
         return self._held.id
@@ -442,6 +453,7 @@ class Charge:
     def _taken(self, *, started: bool, text: str | None) -> tuple[Position, int] | None:
         """Take the amount; with ``text`` also store that answer in the same transaction, and return its place."""
         self._is_forgotten = False
+        add_charge(self)
         ledger, terms, until = self._ledger, self._terms, self._ledger.lease_end(self._lease)
         wanted = Request(
             ledger.principal, self._key, terms.digest, self._why, terms.plan, terms.plan_hash, terms.asked, until,
@@ -523,6 +535,23 @@ class Charge:
         charge = ChargeRow(*row)
         journal.require_same(charge, self._terms.digest, self._terms.older)
         return self._ledger.stored_answer(charge) if charge.state == "COMMITTED" else None
+
+    def look_up(self) -> tuple[ChargeRow, Receipt | None] | None:
+        """Ask the ledger for the charge of this request under this key, and for its receipt; None if nothing was taken.
+
+        This object may know less: an interruption can come between the end of a transaction and its note here.
+        A reader could come before a transaction that the store still finishes, so the question waits for its turn.
+        """
+        with self._ledger.store.write("look up") as transaction:
+            row = transaction.row("charge_by_key", self._ledger.principal, self._key)
+        if row is None:
+            return None
+        charge = ChargeRow(*row)
+        is_same = charge.request in (self._terms.digest, self._terms.older)
+        if not is_same or charge.state == "REFUNDED":
+            return None
+        is_stored = charge.state == "COMMITTED"
+        return charge, self._ledger.stored_answer(charge)[1] if is_stored else None
 
     def say_paid_before(self, in_other_words: Sequence[str] = ()) -> None:
         """Warn where this question has its answer under another key; the data may have changed since."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tallystick.cli import question as ask
-from tallystick.cli.outcomes import Performed, facts_of, interruptible, say_answer
+from tallystick.cli.outcomes import Performed, facts_of, say_answer
 from tallystick.cli.output import Answer, Details, DryRun, Json, Place, Quiet, Screen, Why, deliver, working
 from tallystick.digits import typed
 from tallystick.errors import Refused
@@ -64,7 +64,7 @@ def suggest(
         if dry_run:
             done = Performed(facts_of(rehearse(request, book)))
         else:
-            made = interruptible(lambda: answer(request, book, progress=tell))
+            made = answer(request, book, progress=tell)
             applied = apply and register(made.made, name, book, anyway=anyway)
             done = Performed({**facts_of(made.outcome), "applied": applied}, made)
     facts = done.facts

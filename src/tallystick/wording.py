@@ -250,7 +250,7 @@ def _options(**options: Any) -> str:
 
 
 def _price_options(remedy: Remedy) -> dict[str, Any]:
-    """The price that a remedy sets, and the arguments that it needs beside it."""
+    """The cost that a remedy sets, and the arguments that it needs beside it."""
     return {} if remedy.get("argument") is None else set_arguments(remedy)
 
 

@@ -77,9 +77,9 @@ def ways_to_groups(account: Account | None, wanted: float) -> list[Remedy]:
 def with_payable_keys(
     problem: Refused, account: Account, make: Callable[[PrivateKeys], Query], price: Mapping[str, Any]
 ) -> Refused:
-    """The refusal of a question without groups; groups from the data are offered at a delta that its price allows.
+    """The refusal of a question without groups; groups from the data are offered at a delta that its cost allows.
 
-    ``make`` is the question with groups from the data. Half of a delta in the price finds groups, the rest is noise.
+    ``make`` is the question with groups from the data. Half of a delta in the cost finds groups, the rest is noise.
     """
     remedies = []
     for remedy in problem.remedies:

@@ -58,7 +58,7 @@ class StatementWork(Work):
         return answers.denied_statement(self.statement, problem, self.account, self.dataset.name)
 
     def refusal(self, problem: Refused) -> Refused:
-        """Return a refusal with prices that fit, as options of the statement if it names a price."""
+        """Return a refusal with costs that fit, as options of the statement if it names a cost."""
         refusal = Work.refusal(self, problem)
         return refusal.with_remedies(self.statement.options.in_statement(refusal.remedies))
 

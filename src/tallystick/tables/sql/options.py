@@ -36,7 +36,7 @@ OTHER_STATEMENTS = frozenset(_OTHERS.split())
 """First words of other statements, in PostgreSQL or DuckDB. Text that begins otherwise is not SQL."""
 PRICE = ("epsilon", "delta", "rho", "error", "confidence", "pure")
 AMOUNTS_OF_PRICE = frozenset(("rho", "epsilon", "error"))
-"""Words of which a price has one."""
+"""Words of which a cost has one."""
 _PER_GROUP = "contribution_bounds_per_group"
 _ELSEWHERE = {
     "max_rows_contributed": "max_groups_contributed and max_rows_per_group: rows are capped in each group here",
@@ -73,9 +73,9 @@ class Options:
 
     @contextmanager
     def in_own_words(self) -> Iterator[None]:
-        """Word the prices that an error offers as options of the statement, if the statement names a price.
+        """Word the costs that an error offers as options of the statement, if the statement names a cost.
 
-        A price in the statement goes before one beside it, so another price works in the statement alone.
+        A cost in the statement goes before one beside it, so another cost works in the statement alone.
         """
         try:
             yield
@@ -86,11 +86,11 @@ class Options:
             raise
 
     def in_statement(self, remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
-        """Return remedies; one that changes a price of the statement has the fact ``in_statement``."""
+        """Return remedies; one that changes a cost of the statement has the fact ``in_statement``."""
         return tuple(self._in_statement(each) for each in remedies)
 
     def _in_statement(self, remedy: Remedy) -> Remedy:
-        """Return a remedy with the fact ``in_statement`` if it names an argument of the statement, or another price."""
+        """Return a remedy with the fact ``in_statement`` if it names an argument of the statement, or another cost."""
         own = set(self.price)
         names = {remedy.get("argument"), *remedy.get("more", {})}
         is_other_price = not own.isdisjoint(AMOUNTS_OF_PRICE) and not names.isdisjoint(AMOUNTS_OF_PRICE)

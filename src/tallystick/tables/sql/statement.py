@@ -65,7 +65,7 @@ def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
 def _planned(
     read: Text, tokens: list[Token], options: Options, catalogue: Catalogue, budget: Mapping[str, Any]
 ) -> Statement:
-    """Read and price the tokens of a statement."""
+    """Read the tokens of a statement and compute its cost."""
     overridden = _overridden(options, budget)
     options = options.beside(budget.get("delta"))
     tree = read.tree(tokens)

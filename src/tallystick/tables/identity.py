@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from tallystick.errors import Refused, Remedy
 from tallystick.ledger.chain import SourceId
+from tallystick.place import shown
 from tallystick.tables.files import OpenFile
 
 if TYPE_CHECKING:
@@ -392,8 +393,8 @@ def refuse_private_file(file: OpenFile, works: str, own_paths: Iterable[str], le
     own = of_file(file, "csv", "")
     marks = own.all_marks | own.near  # a file in the folder of a registered table is part of the table
     if any(marks & _file_marks(path, ()) for path in own_paths):
-        raise Refused(f"{file.path} holds the rows that are asked about, so it is not public. Use {works}")
+        raise Refused(f"{shown(file.path)} holds the rows that are asked about, so it is not public. Use {works}")
     for name, dataset in ({} if ledger is None else ledger.datasets()).items():
         known = _Marked.of(dataset)
         if marks & (known.marks | known.near | known.moved) or SourceId.of(f"file {file.real}") in dataset.sources:
-            raise Refused(f"{file.path} is the registered dataset {name!r}, so it is not public. Use {works}")
+            raise Refused(f"{shown(file.path)} is the registered dataset {name!r}, so it is not public. Use {works}")

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Number
@@ -51,6 +52,7 @@ from tallystick.wording import INTERFACES, in_python, offered, worded
 
 _LONGEST_SHOWN = 80  # characters of a value in a message
 _MOST_SHOWN = 4  # values of a list in a message; a longer one could be a column of private data
+_PASSWORD = re.compile(r"(\w:/{1,2}[^\s/:@]*):\S*@")
 _COLLECTIONS = (list, tuple, set, frozenset, Mapping)
 _SINGLE = (str, bytes, Number, datetime.date, datetime.time, datetime.timedelta, PurePath, type)
 
@@ -108,7 +110,7 @@ def _kept(value: Any) -> Any:
     """Return the value that an error keeps: one that a message shows, or a text that names its type."""
     if not _is_showable(value):
         return _type_text(value)
-    return value
+    return _without_password(value) if isinstance(value, str) else value
 
 
 def _plain(value: Any) -> Any:
@@ -151,7 +153,7 @@ class Problem:
     _before_offers: ClassVar[str] = ". Try: "
 
     def __init__(self, message: str = "", *, code: str | None = None, remedies: Iterable[Remedy] = ()) -> None:
-        super().__init__(message)  # type: ignore[call-arg]  # of Exception
+        super().__init__(_without_password(message))  # type: ignore[call-arg]  # of Exception
         self.remedies = tuple(remedies)
         if code is not None:
             self.code = code
@@ -192,6 +194,17 @@ class Problem:
         remedies = [remedy.to_data() for remedy in self.remedies]
         head = {"kind": self.kind or type(self).__name__, "code": self.code, "message": self.message}
         return {**self.more, **head, **facts, "remedies": remedies}
+
+
+def _without_password(text: str) -> str:
+    """Return a text without the password of a URL in it, also of one with a single slash, as ``pathlib`` writes it.
+
+    Places are shown without secrets (place.py). This is the net below: no message can hold the password of a URL.
+
+    >>> _without_password("cannot read postgresql:/ana:secret@db/x: no such file")
+    'cannot read postgresql:/ana:***@db/x: no such file'
+    """
+    return _PASSWORD.sub(r"\1:***@", text)
 
 
 def _visible(text: str) -> str:
@@ -341,7 +354,7 @@ class InvalidInput(TallystickError, ValueError):
         message = problem or f"{argument} = {_shown(value)} is not allowed"
         super().__init__(message, code=code, remedies=remedies)
         self.argument, self.value, self.allowed = argument, _kept(value), allowed
-        self.problem = problem
+        self.problem = None if problem is None else _without_password(problem)
 
     def text(self, words: Callable[[Remedy], str | None]) -> str:
         """The message, what is allowed, and the remedies in the words of an interface."""
@@ -353,16 +366,6 @@ class InvalidInput(TallystickError, ValueError):
     def about(self, argument: str, value: object) -> InvalidInput:
         """Return the problem of another argument, from which the refused one was made."""
         return InvalidInput(argument, value, self.allowed, code=self.code, remedies=self.remedies, problem=self.problem)
-
-
-def unreadable(argument: str, path: object, error: OSError) -> InvalidInput:
-    """The error for a file that cannot be opened.
-
-    >>> print(unreadable("plan", "none.json", FileNotFoundError(2, "No such file or directory")))
-    cannot read none.json: no such file or directory
-    """
-    reason = (error.strerror or "it cannot be opened").lower()
-    return InvalidInput(argument, str(path), "", code="unreadable_file", problem=f"cannot read {path}: {reason}")
 
 
 class ExpressionError(InvalidInput):

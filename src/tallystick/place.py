@@ -30,6 +30,16 @@ SHOWN: Final = (
     "service",
 )
 """Parameters of libpq that may be printed and stored. Every other parameter stays inside the place."""
+SETTINGS: Final = frozenset(
+    (
+        *("search_path", "role", "timezone", "datestyle", "intervalstyle", "client_encoding", "extra_float_digits"),
+        *("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout"),
+        *("transaction_timeout", "default_transaction_isolation", "default_transaction_read_only"),
+        *("work_mem", "temp_buffers", "jit", "max_parallel_workers_per_gather", "row_security", "track_counts"),
+        *("application_name", "client_min_messages", "standard_conforming_strings", "bytea_output", "geqo"),
+    )
+)
+"""Settings in ``options`` that may be printed and stored. Every other setting stays inside the place."""
 SECRETS: Final = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 ENCODE: Final = (
     "postgresql://user@host:port/database with reserved characters percent-encoded "
@@ -51,15 +61,14 @@ OTHERS: Final = (
 _KEYWORDS: Final = "|".join((*SHOWN, *SECRETS, *OTHERS))
 _PAIR: Final = re.compile(rf"(?:^|\s)({_KEYWORDS})\s*=", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"(password|passwd|pwd)\s*=", re.IGNORECASE)
-_BARE_URL: Final = re.compile(r"(?:[a-z][a-z0-9+]{0,15})?:?/{0,2}[^\s/]+:\S*@\S+")
-"""A user, a password and a host, without a scheme before them or without its colon."""
+_BARE_URL: Final = re.compile(r"(?:[a-z][a-z0-9+]{0,15})?:?/{0,2}[^\s/]+:.*@\S+", re.DOTALL)
+"""A user, a password and a host, without a scheme before them or without its colon. A password may have spaces."""
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+]{1,15}(?=:)", re.IGNORECASE)
 _USER: Final = re.compile(r"/[^\s/:@]+:[^\s/]*@[^\s/]")
 """A user, a password and a host behind a slash."""
 _PARAMETERS: Final = re.compile(r"[?#;][^=\s]{1,64}=")
 """A first parameter behind a name, as in a URL. Its value may be a secret."""
-_SECRET_NAME: Final = re.compile(r"pass|pwd|secret|token|key|cred|auth|jwt|private", re.IGNORECASE)
-_SETTING: Final = re.compile(r"(?:-c|--)\s*(?P<name>[\w.-]+)\s*=")
+_SETTING: Final = re.compile(r"(?:-c|--)\s*(?P<name>[\w.-]+)\s*=(?:\\.|\S)*")
 _PLAIN_HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
 _PATIENCE: Final = 10  # seconds
 _NO_CONNECTION: Final = "tallystick reads the parameters and does not connect"
@@ -90,7 +99,7 @@ class Place:
         self.text = text
         self.path = path
         self.hides_settings = hides_settings
-        """True if ``options`` sets something that looks like a secret, which the text leaves out."""
+        """True if ``options`` has a setting that is not in ``SETTINGS``: the text leaves it out."""
         self._parts = parts
         self.__conninfo = conninfo
 
@@ -102,7 +111,7 @@ class Place:
         text = str(given)
         if names_server(text):
             return _server_place(text, argument)
-        return cls(visible(text), text, path=Path(text), parts={})
+        return cls(visible(shown(text)), text, path=Path(text), parts={})
 
     @property
     def is_server(self) -> bool:
@@ -121,7 +130,7 @@ class Place:
 
     @property
     def options(self) -> str:
-        """The settings that the place has for the session, without those that look like a secret."""
+        """The settings that the place has for the session, as far as they may be shown."""
         return self._parts.get("options", "")
 
     def server(self) -> Server:
@@ -161,10 +170,10 @@ class Place:
         return format(self.text, specification)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Place) and other.text == self.text
+        return isinstance(other, Place) and (other.text, other.path) == (self.text, self.path)
 
     def __hash__(self) -> int:
-        return hash(self.text)
+        return hash((self.text, self.path))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles have no password: libpq finds one in the pass file or in PGPASSWORD."""
@@ -204,12 +213,13 @@ def is_foreign_url(text: str) -> bool:
     return re.match(r"[a-z][a-z0-9+]{0,15}:/.*@", bare) is not None
 
 
-def shown(text: str) -> str:
+def shown(given: Path | str) -> str:
     """Return a text that a user gave as a place, for an error message. Of a URL only the scheme is left.
 
     >>> shown("mysql://ana:secret@db/x"), shown("visits.xlsx"), shown("visits.parquet?key=secret")
     ('mysql://...', 'visits.xlsx', 'visits.parquet?...')
     """
+    text = str(given)
     if is_foreign_url(text):
         scheme = re.match(r"[a-z][a-z0-9+]{0,15}(?=:/)", text) or _SCHEME.match(text)
         has_user = _BARE_URL.match(text.strip()) and "://" not in text  # the first word may be the user
@@ -220,6 +230,17 @@ def shown(text: str) -> str:
     return text if parameters is None else f"{text[: parameters.start() + 1]}..."
 
 
+def unreadable(argument: str, path: Path | str, error: OSError) -> InvalidInput:
+    """The error for a file that cannot be opened.
+
+    >>> print(unreadable("plan", "none.json", FileNotFoundError(2, "No such file or directory")))
+    cannot read none.json: no such file or directory
+    """
+    reason = (error.strerror or "it cannot be opened").lower()
+    name = shown(path)
+    return InvalidInput(argument, name, "", code="unreadable_file", problem=f"cannot read {name}: {reason}")
+
+
 def without_secrets(message: str, words: Iterable[str]) -> str:
     """Return a message with the secrets of some words replaced: words of a command line, or a variable's value.
 
@@ -228,7 +249,7 @@ def without_secrets(message: str, words: Iterable[str]) -> str:
     >>> without_secrets("unexpected: postgresql://ana:secret@db/x", ["postgresql://ana:secret@db/x"])
     'unexpected: postgresql://...'
     """
-    holders = [word.partition("=")[2] if word.startswith("--") else word for word in words]
+    holders = [_holder(word) for word in words]
     holders = [word for word in holders if shown(word) != word]
     for word in sorted(holders, key=len, reverse=True):
         for spelled in (*_spellings(word), *_spellings(str(Path(word)))):
@@ -237,6 +258,17 @@ def without_secrets(message: str, words: Iterable[str]) -> str:
     for secret in sorted(secrets, key=len, reverse=True):
         message = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", message)
     return message
+
+
+def _holder(word: str) -> str:
+    """Return the part of a word that may name a place: behind ``--option=``, or all of it but its dashes.
+
+    >>> _holder("--ledger=postgresql://db/x"), _holder("--ledgerpostgresql://db/x")
+    ('postgresql://db/x', 'ledgerpostgresql://db/x')
+    """
+    name, _, value = word.partition("=")
+    is_option = re.fullmatch(r"--[\w-]*", name)
+    return value if is_option else word.lstrip("-")
 
 
 def _spellings(text: str) -> list[str]:
@@ -313,17 +345,15 @@ def _public(parts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _harmless(options: str) -> str:
-    """The settings of ``options`` without those that look like a secret.
+    """The settings of ``options`` that may be shown; the value of any other setting may be a secret.
 
-    >>> _harmless("-csearch_path=wards -capp.password=x")
+    >>> _harmless("-csearch_path=wards -capp.pin=x")
     '-csearch_path=wards'
     """
-    if not _SECRET_NAME.search(options.replace("\\", "")):
-        return options
     kept = []
     for setting in re.split(r"\s+(?=-)", options):
-        named = _SETTING.match(setting.replace("\\", ""))
-        if named and not _SECRET_NAME.search(named["name"]):
+        named = _SETTING.fullmatch(setting)
+        if named and named["name"].lower().replace("-", "_") in SETTINGS:
             kept.append(setting)
     return " ".join(kept)
 

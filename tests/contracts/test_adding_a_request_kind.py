@@ -29,7 +29,7 @@ class UnitCount(Kind):
         dataset = find(self.dataset, book)
         account = book.open(dataset.population)
         plan = dataset.opened(account).agg(units=count_units()).plan(**request.cost.words)
-        return Work(account, dataset, request.why or "", request.key or plan_key(plan, dataset), plan)
+        return Work(account, dataset, request.why or "", request.key_or(plan_key(plan, dataset)), plan)
 
 
 KIND = UnitCount

@@ -25,6 +25,7 @@ import pytest
 from pyarrow import parquet
 
 import tallystick as ts
+from tallystick import remedies
 from tallystick.accounting.expression import read_loss
 from tallystick.cli.app import run
 from tallystick.cli.wording import Command, in_shell
@@ -1383,6 +1384,12 @@ def untold(interfaces: Mapping[str, Mapping[str, Any]], kind: str) -> list[str]:
 def test_every_kind_has_words_in_each_interface(kind: str) -> None:
     assert untold(INTERFACES, kind) == []
     assert untold({**INTERFACES, "page": {}}, kind) == ["page"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_fact_of_a_kind_has_a_type(kind: str) -> None:
+    of_any_type = {"value"}  # its words take any value of the argument
+    assert set(KINDS[kind]) - remedies.TEXTS - remedies.NUMBERS - remedies.LISTS - remedies.OBJECTS <= of_any_type
 
 
 @pytest.mark.parametrize("interface", INTERFACES)

@@ -9,6 +9,7 @@ import pickle
 import sys
 import warnings
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -328,7 +329,7 @@ def test_several_hosts_are_shown_and_are_no_source() -> None:
     for check in (check_one_server, lambda source: identity(source, "visits")):
         with pytest.raises(Refused, match="names 2 servers"):
             check(source_of("postgresql://one.example,two.example/x"))
-        with pytest.raises(Refused, match="looks like a secret"):
+        with pytest.raises(Refused, match="may be a secret"):
             check(source_of("postgresql://db/x?options=-capp.token%3Ds3cret"))
 
 
@@ -434,3 +435,53 @@ def test_no_error_holds_a_text_that_is_not_unicode(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as caught:
         strict_json.read(json.dumps({"source": text}))
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "-capp.pw=s3cret",
+        "-c app.pin=s3cret",
+        "--my-word=s3cret",
+        "-csearch_path=a s3cret",
+        "-cnew.setting=s3cret",
+        "s3cret",
+    ],
+)
+def test_only_settings_on_the_list_are_shown(options: str) -> None:
+    place = Place.of(f"postgresql://ana@127.0.0.1:1/x?options={quote(options + ' -cgeqo=on')}")
+    assert "s3cret" not in str(place)
+    assert "geqo" in str(place)
+    assert place.hides_settings
+
+
+def test_a_password_with_a_space_is_not_the_name_of_a_file() -> None:
+    assert shown("ana:my s3cret@db/x.csv") == "a URL"
+    with pytest.raises(InvalidInput) as caught:
+        source_of("ana:my s3cret@db/x.csv")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_ledger_that_is_missing_is_named_without_parameters(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"there is no ledger at .*x.db\?\.\.\.") as caught:
+        ts.Ledger(tmp_path / "x.db?token=s3cret", create=False)
+    assert "s3cret" not in json.dumps(caught.value.to_data())
+    assert Place.of("x.db?a=1") != Place.of("x.db?a=2")
+
+
+def test_a_lone_surrogate_in_a_source_is_not_quoted(tmp_path: Path) -> None:
+    ledger = ts.Ledger(tmp_path / "b.db")
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    source = "https://ana:s3cret\udc80@db/x.csv"
+    with pytest.raises(InvalidInput, match="valid Unicode") as caught:
+        ledger.charge(ts.zcdp(rho=0.1), accounts=[account], why="a test", source=source).reserve()
+    problem: BaseException | None = caught.value
+    while problem is not None:
+        assert "s3cret" not in repr(problem)
+        problem = problem.__context__
+
+
+@pytest.mark.parametrize("before", ["--ledger", "--", "-l", "--ledger=", ""])
+def test_a_url_in_a_word_is_hidden_whatever_stands_before_it(before: str) -> None:
+    word = f"{before}postgresql://u:s3cretpw@127.0.0.1:1/db?sslmode=x"
+    assert "s3cretpw" not in without_secrets(f"unknown option {word}. See --help", [word])

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Remedy, Unavailable
+from tallystick.place import shown
 
 NAME_LENGTH: Final = 200
 WHY_LENGTH: Final = 2_000
@@ -96,7 +97,14 @@ def digest(text: str) -> str:
     >>> digest("")[:16]
     'e3b0c44298fc1c14'
     """
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_encoded(text)).hexdigest()
+
+
+def _encoded(text: str) -> bytes:
+    """Return a text in UTF-8. The error for a lone surrogate does not quote the text, which may hold a password."""
+    with contextlib.suppress(UnicodeEncodeError):
+        return text.encode()
+    raise InvalidInput("text", "text with a lone surrogate", "valid Unicode")
 
 
 class SourceId(str):
@@ -292,7 +300,7 @@ def own_file(path: Path | str, flags: int) -> int:
 
 
 def _linked(path: Path | str) -> LedgerIntegrity:
-    return LedgerIntegrity(f"{path} is a link, or not a plain file. Find out who made it, then remove it")
+    return LedgerIntegrity(f"{shown(path)} is a link, or not a plain file. Find out who made it, then remove it")
 
 
 class AnchorFile:
@@ -327,8 +335,8 @@ class AnchorFile:
         match = RECORD.match(written)
         if written and match is None:
             raise LedgerIntegrity(
-                f"the anchor file {self.path} is damaged, so this host cannot tell which entries it has seen. Find out "
-                "who changed it. Then remove it",
+                f"the anchor file {shown(self.path)} is damaged, so this host cannot tell which entries it has seen. "
+                "Find out who changed it. Then remove it",
                 remedies=[Remedy("accept_head")],
             )
         if match is not None:
@@ -348,8 +356,8 @@ class AnchorFile:
                 self._open()
         except OSError as error:
             raise Unavailable(
-                f"The anchor file {self.path} cannot be written ({error.strerror}). Nothing was written to the ledger. "
-                "Set TALLYSTICK_CONFIG_DIR to a directory that you can write and that is kept"
+                f"The anchor file {shown(self.path)} cannot be written ({error.strerror}). Nothing was written to the "
+                "ledger. Set TALLYSTICK_CONFIG_DIR to a directory that you can write and that is kept"
             ) from None
 
     def write(self, anchor: Anchor) -> None:

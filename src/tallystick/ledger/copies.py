@@ -21,6 +21,7 @@ from typing import Final
 
 from tallystick.errors import Unavailable
 from tallystick.ledger.chain import config_directory, own_file
+from tallystick.place import shown
 
 WIDTH: Final = 64
 """Bytes for the name of a copy. Names have one length, so a new name covers the whole old one."""
@@ -60,7 +61,7 @@ class CopyLock:
                 return own_file(self._name, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise Unavailable(
-                f"The file {self.path} cannot be written ({error.strerror}). Nothing was written to the ledger. "
+                f"The file {shown(self.path)} cannot be written ({error.strerror}). Nothing was written to the ledger. "
                 "Set TALLYSTICK_CONFIG_DIR to a directory that you can write and that is kept"
             ) from None
 

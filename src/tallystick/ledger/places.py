@@ -17,7 +17,7 @@ from typing import Final
 
 from tallystick.errors import LedgerIntegrity, Remedy, Unavailable
 from tallystick.ledger.chain import config_directory, digest, own_file
-from tallystick.place import Place
+from tallystick.place import Place, shown
 
 RECORD: Final = re.compile(rb"^([0-9a-f]{32}) ")
 UNREADABLE: Final = "(its record cannot be read)"
@@ -115,8 +115,8 @@ class KnownPlaces:
         match = RECORD.match(head)
         if match is None:
             raise LedgerIntegrity(
-                f"the file {path} is damaged, so this host cannot tell which ledger was at this place. Find out who "
-                "changed it, then remove it"
+                f"the file {shown(path)} is damaged, so this host cannot tell which ledger was at this place. Find "
+                "out who changed it, then remove it"
             )
         return record_of(match[1].decode(), inside.decode(errors="replace"))
 
@@ -132,7 +132,7 @@ class KnownPlaces:
                 _replace(path, f"{ledger_id} {name}\n{self._inside}".encode(errors="backslashreplace"))
             except OSError as error:
                 raise Unavailable(
-                    f"{path} cannot be written ({error.strerror}). Nothing was written to the ledger. "
+                    f"{shown(path)} cannot be written ({error.strerror}). Nothing was written to the ledger. "
                     "Set TALLYSTICK_CONFIG_DIR to a directory that you can write and that is kept"
                 ) from None
         return dict.fromkeys(self._paths, record_of(ledger_id, self._inside))

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tallystick.errors import Unavailable
 from tallystick.ledger.chain import canonical, config_directory
+from tallystick.place import shown
 
 DOMAIN: Final = b"tallystick/signature/1\n"
 
@@ -52,7 +53,7 @@ class Signer:
                     fresh.unlink()
             return cls(bytes.fromhex(path.read_text()))
         except (OSError, ValueError) as error:
-            raise Unavailable(f"the signing key {path} cannot be read or made: {type(error).__name__}") from None
+            raise Unavailable(f"the signing key {shown(path)} cannot be read or made: {type(error).__name__}") from None
 
     def _key(self) -> Any:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -36,7 +36,7 @@ from tallystick.ledger.store import (
     pending,
     unlocked,
 )
-from tallystick.place import Place
+from tallystick.place import Place, shown
 
 APPLICATION_ID: Final = 0x7A115F1C  # marks the file, so that a foreign database is not adopted
 BUSY_SECONDS: Final = 30
@@ -131,13 +131,13 @@ class SqliteStore:
     def _create_file(self, create: bool) -> None:
         if self._is_there():
             if not self.path.is_file():
-                raise InvalidInput("ledger", str(self.path), "a file path, not a directory or device")
+                raise InvalidInput("ledger", str(self.place), "a file path, not a directory or device")
             self._sole_name()
             return
         if not create:
-            remedies = [Remedy("create_ledger", place=str(self.path))]
-            problem = f"there is no ledger at {self.path}"
-            raise InvalidInput("ledger", str(self.path), "", code="no_ledger", remedies=remedies, problem=problem)
+            remedies = [Remedy("create_ledger", place=str(self.place))]
+            problem = f"there is no ledger at {self.place}"
+            raise InvalidInput("ledger", str(self.place), "", code="no_ledger", remedies=remedies, problem=problem)
         try:
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         except OSError as error:
@@ -564,8 +564,8 @@ class Durability:
         """Refuse when this process knows of a failed sync."""
         if self._failed:
             raise Unavailable(
-                f"a sync of {self._path}-wal failed, so the disk may have lost what was committed last; nothing is "
-                "delivered. Stop every process that uses this ledger, put it on a sound disk and verify it"
+                f"a sync of {shown(self._path)}-wal failed, so the disk may have lost what was committed last; "
+                "nothing is delivered. Stop every process that uses this ledger, put it on a sound disk and verify it"
             )
 
     def require_log(self) -> None:
@@ -577,8 +577,8 @@ class Durability:
         for ending, inode in opened.items():
             if _inode(f"{self._path}{ending}") != inode:
                 raise LedgerIntegrity(
-                    f"{self._path}{ending} was removed or replaced while the ledger was open; close every process that "
-                    "uses it"
+                    f"{shown(self._path)}{ending} was removed or replaced while the ledger was open; close every "
+                    "process that uses it"
                 )
 
     def require_newest(self, seq: int) -> None:
@@ -603,7 +603,7 @@ class Durability:
             self._failed = True
             self._publish(FAILED)
             raise Unavailable(
-                f"the disk did not confirm what was written to {self._path}-wal: {error.strerror}; nothing was "
+                f"the disk did not confirm what was written to {shown(self._path)}-wal: {error.strerror}; nothing was "
                 "delivered, and what was charged stays paid"
             ) from error
         self.syncs += 1

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tallystick.errors import InvalidInput, unreadable
+from tallystick.errors import InvalidInput
+from tallystick.place import unreadable
 
 PAID_FOR = "a query, which charges the account of registered data"
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
-from tallystick.errors import InvalidInput, Remedy, TallystickError, Unavailable, unreadable
+from tallystick.errors import InvalidInput, Remedy, TallystickError, Unavailable
+from tallystick.place import unreadable
 from tallystick.printing import json_text
 from tallystick.publish.outcome import not_delivered
 from tallystick.publish.request import LONGEST

@@ -84,7 +84,9 @@ def read(name: str, data: Any, hint: Any) -> Any:
 
 
 def _read_tuple(name: str, data: list[Any], inside: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a list as a tuple of one type, of any length or of as many values as are annotated."""
-    if inside[-1] is not Ellipsis and len(data) != len(inside):
+    """Return a list as a tuple: of one type and any length, or of the annotated types."""
+    if inside[-1] is Ellipsis:
+        return tuple(read(name, each, inside[0]) for each in data)
+    if len(data) != len(inside):
         raise InvalidInput(name, f"{len(data)} values", f"{len(inside)} values")
-    return tuple(read(name, each, inside[0]) for each in data)
+    return tuple(read(name, each, kind) for each, kind in zip(data, inside, strict=True))

@@ -67,7 +67,7 @@ class OpenFile:
             self._version = self._version_now()
             self.real = _real_path(self._descriptor, self.id, self.path)
             if is_private(self.real):
-                raise Refused(f"{self.path} leads to a private snapshot of a release. Give the file itself")
+                raise Refused(f"{shown(self.path)} leads to a private snapshot of a release. Give the file itself")
         except BaseException:
             self.close()
             raise
@@ -102,7 +102,7 @@ class OpenFile:
             if not _cloned(self._descriptor, out.fileno()):
                 _copied(self._descriptor, out)
         if self._version_now() != self._version:
-            raise Unavailable(f"{self.path} {_CHANGED}")
+            raise Unavailable(f"{shown(self.path)} {_CHANGED}")
         return target
 
     def snapshot(self, folder: Path, name: str) -> Path:
@@ -135,7 +135,9 @@ class OpenFile:
             else:
                 fcntl.lockf(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
-            raise Unavailable(f"{self.path} is open for writing elsewhere; nothing was charged. Ask again") from None
+            raise Unavailable(
+                f"{shown(self.path)} is open for writing elsewhere; nothing was charged. Ask again"
+            ) from None
 
     def close(self) -> None:
         """Close the descriptor."""
@@ -194,7 +196,7 @@ def _refuse_locked_here(path: str) -> None:
             continue
         if is_locked:
             raise Unavailable(
-                f"this process has {path} open, and reading it again would lose the lock of that connection. "
+                f"this process has {shown(path)} open, and reading it again would lose the lock of that connection. "
                 "Close the connection (duckdb: connection.close()) and ask again; nothing was charged"
             )
 
@@ -268,7 +270,7 @@ def _real_path(descriptor: int, opened: FileId, path: str) -> str:
     if not _is_text(real):
         raise InvalidInput("source", path, "a file whose whole path is UTF-8")
     if file_id(real) != opened:
-        raise Unavailable(f"{path} {_REPLACED}")
+        raise Unavailable(f"{shown(path)} {_REPLACED}")
     return real
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from tallystick.errors import Refused, Remedy
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.registry import noted_table
+from tallystick.place import shown
 from tallystick.tables.files import OpenFile
 from tallystick.tables.forms import ENDINGS, form_of, kind_of, may_read
 
@@ -443,8 +444,8 @@ def refuse_private_file(file: OpenFile, works: str, own_paths: Iterable[str], le
     own = of_file(file, "csv", "")
     marks = own.all_marks | own.near  # a file in the folder of a registered table is part of the table
     if any(marks & _file_marks(path, ()) for path in own_paths):
-        raise Refused(f"{file.path} holds the rows that are asked about, so it is not public. Use {works}")
+        raise Refused(f"{shown(file.path)} holds the rows that are asked about, so it is not public. Use {works}")
     for name, dataset in ({} if ledger is None else ledger.datasets()).items():
         known = _Marked.of(dataset)
         if marks & (known.marks | known.near | known.moved) or SourceId.of(f"file {file.real}") in dataset.sources:
-            raise Refused(f"{file.path} is the registered dataset {name!r}, so it is not public. Use {works}")
+            raise Refused(f"{shown(file.path)} is the registered dataset {name!r}, so it is not public. Use {works}")

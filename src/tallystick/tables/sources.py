@@ -445,7 +445,7 @@ def check_one_server(source: Source) -> Place:
         )
     if place.hides_settings:
         raise Refused(
-            f"the options of {place} set something that looks like a secret, which is not stored with a table. "
+            f"the options of {place} set something that may be a secret, which is not stored with a table. "
             "Put the options into a service file and name it: postgresql:///database?service=NAME"
         )
     return place

@@ -8,15 +8,19 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from typer.models import OptionInfo
 
 import tallystick as ts
 from tallystick.cards import Card
 from tallystick.cli.app import run
+from tallystick.cli.question import Out
 from tallystick.errors import InvalidInput
 from tallystick.publish.export import TABLES, Files, _Table, write_result, write_text
 from tallystick.publish.outcome import Outcome, Released
+from tallystick.publish.plain import read
 
 
 @pytest.fixture
@@ -153,3 +157,28 @@ def test_a_published_table_reads_like_the_one_in_the_terminal() -> None:
     (_, line) = _Table(table).lines()
     assert line.split()[0] == "2020"
     assert _Table(table).for_readers["n_lower"] == [0]
+
+
+@pytest.mark.parametrize("ending", TABLES)
+def test_help_and_guide_name_every_format_of_a_table(ending: str) -> None:
+    (option,) = (each for each in get_args(Out) if isinstance(each, OptionInfo))
+    assert ending in (option.help or "")
+    guide = Path(__file__).parents[3] / "docs" / "guides" / "publish-a-table.md"
+    assert ending in guide.read_text(encoding="utf-8")
+
+
+def test_a_pair_is_read_by_the_type_of_each_value() -> None:
+    assert read("pair", ["age", 2.5], tuple[str, float]) == ("age", 2.5)
+    with pytest.raises(InvalidInput):
+        read("pair", ["age", "old"], tuple[str, float])
+
+
+def test_the_doctor_shows_a_folder_without_a_password(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", "postgresql://ana:s3cret@db/x")
+    run(["doctor"])
+    run(["doctor", "--json"])
+    text = "".join(capsys.readouterr())
+    assert "self_check" in text
+    assert "s3cret" not in text

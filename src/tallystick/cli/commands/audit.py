@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver, working
-from tallystick.errors import ClaimFalsified, InvalidInput, unreadable
+from tallystick.errors import ClaimFalsified, InvalidInput
+from tallystick.place import unreadable
 from tallystick.regular_file import read_bytes, write_whole
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from tallystick.cli.output import Answer, Json, deliver
 from tallystick.digits import up
 from tallystick.errors import Remedy, Unavailable
 from tallystick.ledger.chain import config_directory
+from tallystick.place import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,7 +75,7 @@ def _config_directory() -> dict[str, Any]:
     """Where anchors and the signing key are kept, who chose the place, and whether this user can write there."""
     path = config_directory()
     names = (name for name in ("TALLYSTICK_CONFIG_DIR", "XDG_CONFIG_HOME") if os.environ.get(name))
-    return {"path": str(path), "set_by": next(names, "the home directory"), "state": _writable(path)}
+    return {"path": shown(path), "set_by": next(names, "the home directory"), "state": _writable(path)}
 
 
 def _writable(path: Path) -> str:

@@ -29,7 +29,8 @@ def import_(
     from tallystick.accounting import check
     from tallystick.accounting.foreign import read_record
     from tallystick.audit.recomputed import telling_digits, worth
-    from tallystick.errors import ClaimFalsified, unreadable
+    from tallystick.errors import ClaimFalsified
+    from tallystick.place import unreadable
 
     level = check.probability("delta", delta)
     promise = None if claimed is None else check.nonnegative("claimed", claimed)

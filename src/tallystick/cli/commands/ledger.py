@@ -12,10 +12,11 @@ import typer
 
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.cli.wording import in_shell, running_command
-from tallystick.errors import InvalidInput, unreadable
+from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.chain import check_reason
 from tallystick.ledger.first_write import HOW, check_arguments
+from tallystick.place import unreadable
 from tallystick.regular_file import read_text, regular, written_whole
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Unavailable
+from tallystick.place import shown
 from tallystick.tables.dialects import UNCHECKED, DuckWords, Words, name
 from tallystick.tables.engines import csvfile
 from tallystick.tables.engines.parquet_footer import unreadable_columns
@@ -401,7 +402,7 @@ def _refuse_log(file: OpenFile) -> None:
     log = Path(f"{file.real}.wal")
     if log.exists() and log.stat().st_size > 0:
         raise Unavailable(
-            f"{file.path} has rows in a write-ahead log ({log.name}). Close the program that writes it, "
+            f"{shown(file.path)} has rows in a write-ahead log ({log.name}). Close the program that writes it, "
             "or run CHECKPOINT in it; nothing was charged"
         )
 

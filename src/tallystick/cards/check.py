@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tallystick.cards.card import Card, card_of, uncertified
-from tallystick.cards.contents import Subject
+from tallystick.cards.contents import UNREGISTERED, Subject, is_read_elsewhere
 from tallystick.cards.fits import FORMAT as FIT
 from tallystick.cards.fits import FitPlan
 from tallystick.cards.versions import (
@@ -117,7 +117,10 @@ def _dataset_findings(
     """The name of the data set, whom it protects, and what people decided about it."""
     problem = _about_data(facts, ledger, account, entry, answer)
     name, known = facts["released"]["dataset"], ledger.datasets()
-    if problem or name in known:
+    if not problem and name in known and is_read_elsewhere(known[name], entry):
+        yield Finding("unit that the dataset protects", "", "its registration in the ledger")
+        yield Finding("rows of the dataset", not_checked="they were read from a place that is not registered")
+    elif problem or name in known:
         yield Finding("dataset and the unit it protects", problem, "its registration in the ledger")
     else:
         unregistered = "the ledger has no registration of this name"
@@ -326,6 +329,7 @@ def _made_again(
     about = facts["again"]["about"]
     subject = Subject(plan, account, limit, receipt, purpose, named, about, proof, made, names, shown_at)
     fresh = json.loads(card_of(subject).to_json())
+    _take_place(fresh["released"], facts["released"])
     if made is not None and not _has_noise_flags(facts):
         fresh["left_out"] = _without_noise_flags(fresh["left_out"], made)
     if software and "too_noisy" not in facts:
@@ -336,6 +340,17 @@ def _made_again(
         yield from _of_other_version(compare(fresh, facts, made), software, against)
         return
     yield Finding(part, f"changed: {', '.join(different)}; {_OTHER_VERSION}" if different else "", against)
+
+
+def _take_place(fresh: dict[str, Any], stated: Mapping[str, Any]) -> None:
+    """Take over from a card whether it says that its rows came from another place.
+
+    Cards of earlier versions do not say it, and the owner may have registered the place since. What the ledger says now
+    has a line of its own.
+    """
+    fresh.pop("place", None)
+    if "place" in stated:
+        fresh["place"] = UNREGISTERED
 
 
 def _of_other_version(compared: Compared, software: str, against: str) -> Iterator[Finding]:

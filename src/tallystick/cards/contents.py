@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.filters import Amount
     from tallystick.ledger.pay import Receipt
+    from tallystick.ledger.registry import Registered
     from tallystick.tables.aggregates import Measure
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
@@ -148,7 +149,31 @@ def _released(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
         "steps": facts["steps"],
         "measures": _renamed(facts["measures"], "name", names),
         "at": None if receipt is None else moment(receipt.at) + " UTC",
+        **({"place": UNREGISTERED} if is_elsewhere(subject) else {}),
     }
+
+
+UNREGISTERED: Final = (
+    "The rows came from a place that is not registered for this dataset, so it is not checked that they are its rows."
+)
+
+
+def is_elsewhere(subject: Subject) -> bool:
+    """True if a table was made from rows at a place that is not registered for the dataset of that name.
+
+    The name is then the word of the person who ran it.
+    """
+    if subject.receipt is None or isinstance(subject.plan, FitPlan):
+        return False
+    ledger = subject.account.ledger
+    dataset = ledger.datasets().get(subject.dataset)
+    _, entry = ledger.charge_row(subject.receipt.charge)
+    return dataset is not None and is_read_elsewhere(dataset, entry)
+
+
+def is_read_elsewhere(dataset: Registered, entry: Mapping[str, Any]) -> bool:
+    """True if the source of a charge is not one of the registered places of a dataset that has some."""
+    return bool(dataset.sources) and entry["source"] not in dataset.sources
 
 
 def _renamed(lines: Sequence[Mapping[str, Any]], word: str, names: Mapping[str, str]) -> list[dict[str, Any]]:

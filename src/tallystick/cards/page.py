@@ -242,6 +242,8 @@ def _about(facts: Facts) -> str:
     if released["at"]:
         sentences.append(f"Published {released['at']}.")
     sentences.append(f"Population: {released['population']}.")
+    if "place" in released:
+        sentences.append(released["place"])
     if facts["protected"]["window"] != NOT_STATED:
         sentences.append(f"Data: {_ended(facts['protected']['window'])}")
     return " ".join(sentences)

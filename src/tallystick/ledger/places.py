@@ -101,23 +101,29 @@ class KnownPlaces:
         known = {}
         for name, path in self._paths.items():
             try:
-                known[name] = self._record(path)
+                known[name] = self._record(name, path)
             except (FileNotFoundError, NotADirectoryError):  # the first write makes a record, or fails
                 continue
             except OSError:  # the ledger can be read, and a write is refused
                 known[name] = UNREADABLE
         return known
 
-    def _record(self, path: Path) -> str:
+    def _record(self, name: str, path: Path) -> str:
         """Return one record; a file that holds no identifier is damaged."""
         with os.fdopen(own_file(path, os.O_RDONLY), "rb") as file:
-            head, _, inside = file.read(LONGEST).partition(b"\n")
-        match = RECORD.match(head)
+            content = file.read(LONGEST)
+        match = RECORD.match(content)
         if match is None:
             raise LedgerIntegrity(
                 f"the file {shown(path)} is damaged, so this host cannot tell which ledger was at this place. Find "
                 "out who changed it, then remove it"
             )
+        unescaped = name.encode(errors="backslashreplace") + b"\n"
+        rest = content[match.end() :]
+        if rest.startswith(unescaped):  # version 0.1.0 wrote line feeds in names as they are
+            inside = rest.removeprefix(unescaped)
+        else:
+            _, _, inside = rest.partition(b"\n")
         return record_of(match[1].decode(), inside.decode(errors="replace"))
 
     def is_complete(self, known: Mapping[str, str]) -> bool:
@@ -129,13 +135,22 @@ class KnownPlaces:
         for name, path in self._paths.items():
             try:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                _replace(path, f"{ledger_id} {name}\n{self._inside}".encode(errors="backslashreplace"))
+                _replace(path, f"{ledger_id} {_one_line(name)}\n{self._inside}".encode(errors="backslashreplace"))
             except OSError as error:
                 raise Unavailable(
                     f"{shown(path)} cannot be written ({error.strerror}). Nothing was written to the ledger. "
                     "Set TALLYSTICK_CONFIG_DIR to a directory that you can write and that is kept"
                 ) from None
         return dict.fromkeys(self._paths, record_of(ledger_id, self._inside))
+
+
+def _one_line(name: str) -> str:
+    r"""Return the name of a place in a record, where a line feed ends the name.
+
+    >>> _one_line("file /data/a\nb.db")
+    'file /data/a\\nb.db'
+    """
+    return name.replace("\n", "\\n")
 
 
 def _replace(path: Path, content: bytes) -> None:

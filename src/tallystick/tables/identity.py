@@ -215,6 +215,16 @@ def _registered_form(dataset: Registered, own: Identity) -> str | None:
     return None
 
 
+def newest_file(dataset: Registered) -> str | None:
+    """The path of the file that a dataset was registered with last; None if that was not a file."""
+    tables = dataset.tables()
+    if tables:
+        kind, place, _ = tables[-1]
+        return place if kind in FILE_KINDS else None
+    paths = sorted(mark.removeprefix(FILE) for mark in dataset.newest_marks if mark.startswith(FILE))
+    return paths[0] if paths else None
+
+
 def _named_form(marks: Iterable[str]) -> str:
     """The form of a file that a program registered by its path.
 

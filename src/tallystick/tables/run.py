@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from tallystick.errors import (
     ChargedAgain,
     InvalidInput,
     Refused,
+    Remedy,
     TallystickError,
     Unavailable,
 )
@@ -28,7 +30,7 @@ from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.denial import with_plans, with_prices
 from tallystick.tables.dialects import SATURATED_TOTAL
 from tallystick.tables.epsilon_alone import require_stated
-from tallystick.tables.identity import Recognised, recognise
+from tallystick.tables.identity import Recognised, newest_file, recognise
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import MOST_NUMBERS, UNITS, Binned, Integers, OfTable, Part
 from tallystick.tables.program import HERE, TAKEN, Program, Sorting, compiled, share_of, taken, uploads, views
@@ -321,6 +323,8 @@ def check_allowed(plan: Plan, account: Account, dataset: str | None, known: list
     leaf, *other_leaves = plan.query.table.leaves()
     if first.names and dataset is not None and dataset not in first.names:
         raise Refused(f"these data are registered as {', '.join(first.names)}, so they cannot answer for {dataset!r}")
+    if not first.names and leaf.source.paths:
+        _check_moved(account, dataset)
     _check_leaf(leaf, first, account)
     _check_least(plan, account, first)
     for other, each in zip(other_leaves, others, strict=True):
@@ -329,6 +333,23 @@ def check_allowed(plan: Plan, account: Account, dataset: str | None, known: list
         _check_leaf(other, each, account)
         _check_least(plan, account, each)
         _check_payer(plan, account, each.source)
+
+
+def _check_moved(account: Account, dataset: str | None) -> None:
+    """Refuse a file that is not registered under the name of a dataset whose registered file is at its place.
+
+    A file that was moved leaves its place empty. Then the caller's word is taken, and a card says so.
+    """
+    registered = account.ledger.datasets().get(dataset or "")
+    if registered is None:
+        return
+    place = newest_file(registered)
+    if place is not None and os.path.exists(place):
+        raise Refused(
+            f"this file is not registered as dataset {dataset!r}, whose registered file is at its place. "
+            "Leave out the other place, or register it",
+            remedies=[Remedy("move_source", dataset=registered.name)],
+        )
 
 
 def _check_retired(account: Account, known: list[Recognised]) -> None:

@@ -307,3 +307,25 @@ def test_an_index_of_the_log_that_is_exchanged_for_a_moment_spends_nothing_twice
 def _spend(ledger: Ledger, account: Any, rho: float) -> None:
     with ledger.charge(ts.zcdp(rho=rho), accounts=[account], why="a test") as charge:
         charge.commit({"n": 1})
+
+
+@pytest.mark.parametrize("name", ["a\nb.db", "\n.db", "a\\nb.db", "a\r\nb.db"])
+def test_a_line_feed_in_the_path_is_not_taken_for_the_end_of_the_name(tmp_path, config, name):
+    """The record was read as one of another schema, so the ledger was refused for ever after its first write."""
+    place = tmp_path / name
+    first, _ = spent(place, config)
+    assert spent(place, config) == (first, 2)
+    remove(place)
+    with pytest.raises(LedgerIntegrity, match=f"knows ledger {first[:8]} .* no ledger is there"):
+        Ledger(place, config=config)
+
+
+@pytest.mark.parametrize("schema", ["", "clinic"])
+@pytest.mark.parametrize("name", ["file /data/a\nb.db", "file /data/b.db"])
+def test_records_of_version_0_1_0_are_read(tmp_path, name, schema):
+    """They have line feeds in names as they are."""
+    known = places.KnownPlaces([name], tmp_path, inside=schema)
+    records = known.write("0" * 32)
+    [file] = (tmp_path / "places").iterdir()
+    file.write_text(f"{'0' * 32} {name}\n{schema}")
+    assert known.read() == records

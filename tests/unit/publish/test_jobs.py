@@ -250,6 +250,53 @@ def test_data_that_moved_is_named_when_the_plan_is_run(run, planned) -> None:
     assert run(*RUN, "--source", "moved.csv").code == 0
 
 
+def test_another_file_does_not_answer_while_the_registered_one_is_at_its_place(run, planned) -> None:
+    """Made-up rows were published under the name of the dataset, with a card that verified."""
+    made_up = (planned / "visits.csv").read_text().replace("p", "q")
+    (planned / "false.csv").write_text(made_up.replace("qatient_id", "patient_id"))
+    outcome = run(*RUN, "--source", "false.csv")
+    assert outcome.code == 4
+    assert "whose registered file is at its place" in outcome.errors
+    assert "dataset update visits --source NEW_PLACE" in outcome.errors
+    assert found(run("budget", "--json"))["used"]["rho"] == 0
+    assert run("dataset", "update", "visits", "--source", "false.csv").code == 0
+    assert run(*PLAN, "--out", "table1.plan.json").code == 0
+    assert run(*RUN).code == 0
+
+
+def test_a_card_says_that_its_rows_came_from_a_place_that_is_not_registered(run, planned) -> None:
+    (planned / "moved.csv").write_bytes((planned / "visits.csv").read_bytes())
+    (planned / "visits.csv").unlink()
+    assert run(*RUN, "--source", "moved.csv", "--card", "card.html").code == 0
+    said = "The rows came from a place that is not registered for this dataset"
+    assert said in (planned / "card.html").read_text()
+    checked = run("card", "verify", "card.html")
+    assert checked.code == 0, checked.errors
+    assert "they were read from a place that is not registered" in checked.out
+    assert "dataset and the unit it protects" not in checked.out
+    card = json.loads((planned / "card.json").read_text())
+    assert card["released"]["place"].startswith(said)
+    card["released"]["place"] = "All rows are registered."
+    (planned / "card.json").write_text(json.dumps(card))
+    assert run("card", "verify", "card.json").code == 6
+    assert run("dataset", "update", "visits", "--source", "moved.csv").code == 0
+    later = run("card", "verify", "card.html")
+    assert later.code == 0
+    assert "dataset and the unit it protects" in later.out
+
+
+def test_a_card_of_an_earlier_version_does_not_say_where_its_rows_came_from(run, planned) -> None:
+    (planned / "moved.csv").write_bytes((planned / "visits.csv").read_bytes())
+    (planned / "visits.csv").unlink()
+    assert run(*RUN, "--source", "moved.csv", "--card", "card.html").code == 0
+    card = json.loads((planned / "card.json").read_text())
+    del card["released"]["place"]
+    (planned / "card.json").write_text(json.dumps(card))
+    checked = run("card", "verify", "card.json")
+    assert checked.code == 0
+    assert "they were read from a place that is not registered" in checked.out
+
+
 def test_data_registered_under_another_name_do_not_answer_for_a_dataset(run, planned) -> None:
     """Found from outside: --source made the other file's numbers those of this data set, and the card was verified."""
     (planned / "later.csv").write_bytes((planned / "visits.csv").read_bytes())

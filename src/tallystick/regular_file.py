@@ -76,14 +76,63 @@ def write_whole(path: Path | str, text: str, encoding: str = "utf-8") -> Path:
     return Path(path)
 
 
+def require_writable(path: Path | str) -> None:
+    """Raise ``OSError`` if ``written_whole`` could not write this file now; a new file is tried and removed.
+
+    >>> import tempfile
+    >>> require_writable(Path(tempfile.mkdtemp()) / "table.csv")
+    >>> require_writable("/")
+    Traceback (most recent call last):
+    ...
+    IsADirectoryError: [Errno 21] Is a directory: '/'
+    """
+    target = Path(path)
+    _require_regular(target)
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    new = _name_beside(target)
+    try:
+        _create(new)
+    except PermissionError:
+        if not target.exists():  # a file that is there is written directly
+            raise
+    else:
+        new.unlink()
+
+
+def _require_regular(target: Path) -> None:
+    """Raise for a folder, a pipe, a device, and a link to a missing file."""
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        if target.is_symlink():
+            raise OSError(errno.ENOENT, "a link to a missing file", str(target)) from None
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(target))
+
+
+def _name_beside(target: Path) -> Path:
+    """Return a new name in the folder of the target, at least as long as its name."""
+    name = f".tallystick-{uuid.uuid4().hex}"
+    return target.parent / name.ljust(len(os.fsencode(target.name)), "-")
+
+
+def _create(new: Path) -> None:
+    """Create an empty file."""
+    os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+
+
 def _new_file(target: Path) -> Path | None:
     """Create a file beside the target, with the rights that it will have; None if the target is written directly."""
     is_device = target.exists() and not target.is_file()
     if is_device or os.path.abspath(target).startswith(_OF_THE_SYSTEM):
         return None
-    new = target.parent / f".tallystick-{uuid.uuid4().hex}"
+    new = _name_beside(target)
     try:
-        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+        _create(new)
     except PermissionError:
         if target.is_file():
             return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tallystick.cli.output import in_encoding
+from tallystick.cli.streams import or_silence
 from tallystick.cli.wording import Command, Way, in_shell, running_command, ways_in_shell
 from tallystick.errors import (
     BudgetExceeded,
@@ -77,7 +78,8 @@ class Failure:
             message = without_secrets(" ".join(self.lines), words)
             head = {"kind": self.kind, "exit_code": self.exit_code, "message": message}
             error = {**_COMMON, **head, **details}
-            print_json("tallystick/error", {"error": error})
+            with or_silence():
+                print_json("tallystick/error", {"error": error})
         return self.exit_code
 
     def text(self) -> list[str]:

@@ -106,7 +106,7 @@ def print_json(schema: str, body: Mapping[str, Any]) -> None:
     """One object on one line; infinity is written as the string "inf", because JSON has no infinity."""
     document = {"schema": schema, "version": VERSION, **body}
     text = json.dumps(_plain(document), ensure_ascii=False, allow_nan=False)
-    if not text.isprintable():  # JSON escapes what is below 32 only
+    if not text.isprintable() or in_encoding(text, sys.stdout.encoding) != text:  # JSON escapes what is below 32 only
         text = json.dumps(_plain(document), allow_nan=False).replace("\x7f", "\\u007f")
     sys.stdout.write(text + "\n")
 
@@ -143,15 +143,18 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def in_encoding(text: str, encoding: str | None) -> str:
-    """Return the text with ``+-`` for ``±`` if the output cannot carry that sign.
+    """Return the text with ``+-`` for ``±``, and escapes, if the output cannot carry its characters.
 
     >>> in_encoding("count ±20", "ascii"), in_encoding("count ±20", "utf-8")
     ('count +-20', 'count ±20')
+    >>> print(in_encoding("Zürich", "ascii"))
+    Z\\xfcrich
     """
+    name = encoding or "utf-8"
     try:
-        "±".encode(encoding or "utf-8")
+        text.encode(name)
     except UnicodeEncodeError:
-        return text.replace("±", "+-")
+        return text.replace("±", "+-").encode(name, "backslashreplace").decode(name)
     return text
 
 

@@ -80,6 +80,16 @@ def to_stdout(recorded: NotDelivered | None = None) -> Iterator[None]:
         raise Unavailable(f"standard output cannot be written ({problem.strerror})") from None
 
 
+@contextmanager
+def or_silence() -> Iterator[None]:
+    """Write a failure to standard output, or drop it: the exit code and standard error say the same."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError:
+        silence_stdout()
+
+
 def silence_stdout() -> None:
     """Drop what standard output still holds and all that follows: flushing it at exit would fail again."""
     if isinstance(sys.stdout, _Closed):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from tallystick.place import unreadable
 from tallystick.printing import json_text
 from tallystick.publish.outcome import not_delivered
 from tallystick.publish.request import LONGEST
-from tallystick.regular_file import read_bytes, write_whole, written_whole
+from tallystick.regular_file import read_bytes, require_writable, write_whole, written_whole
 from tallystick.tables.identity import FILE
 from tallystick.tables.output import Columns, beside
 from tallystick.tables.sources import same_file
@@ -52,14 +51,17 @@ class Files:
 
     def check(self, *inputs: Path | str | None) -> None:
         """Refuse files that cannot be written, and ``inputs`` that would be overwritten."""
+        if self.out is not None:
+            _check_name("out", self.out, self.endings)
+        if self.card is not None:
+            _check_name("card", self.card, CARDS)
         read = [path for path in inputs if path is not None]
         for argument, path in self._written():
             if any(same_file(path, each) for each in read):
                 raise InvalidInput(argument, str(path), "another name: this file is read, and would be overwritten")
-        if self.out is not None:
-            _check_target("out", self.out, self.endings)
-        if self.card is not None:
-            _check_target("card", self.card, CARDS)
+        for argument, path in self._written():
+            named = self.out if argument == "out" else self.card
+            _check_target(argument, named or path, path)
         self._check_apart()
 
     def check_in(self, book: Ledger, *inputs: Path | str | None) -> None:
@@ -128,22 +130,26 @@ def _failures_to(failed: list[TallystickError], outcome: Outcome, argument: str,
         failed.append(error)
 
 
-def _check_target(argument: str, path: Path, endings: tuple[str, ...]) -> None:
-    """Refuse a file that cannot be written."""
+def _check_name(argument: str, path: Path, endings: tuple[str, ...]) -> None:
+    """Refuse a name whose ending is not that of a format which can be written."""
     ending = path.suffix.lower()
     if ending not in endings:
-        raise InvalidInput(argument, str(path), f"a file name that ends in {' or '.join(endings)}")
+        given = "" if path == Path() else str(path)
+        raise InvalidInput(argument, given, f"a file name that ends in {' or '.join(endings)}")
     if ending in ARROW and find_spec("pyarrow") is None:
         remedies = [Remedy("install", packages="pyarrow")]
         raise Unavailable(f"{path.name} needs pyarrow; .csv and .json do not", remedies=remedies)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise InvalidInput(argument, str(path), "a file in a folder that exists")
-    if path.is_symlink() and not path.exists():
-        raise InvalidInput(argument, str(path), "a name that is not a link to a missing file")
-    if path.exists() and not path.is_file():
-        raise InvalidInput(argument, str(path), "a regular file, or a new one")
-    if path.exists() and not os.access(path, os.W_OK):
-        raise InvalidInput(argument, str(path), "a file that may be written")
+
+
+def _check_target(argument: str, named: Path, path: Path) -> None:
+    """Refuse a file that cannot be written: the one that an argument names, or one that is written beside it."""
+    try:
+        require_writable(path)
+    except OSError as error:
+        if path == named:
+            raise _unwritable(path, error, argument) from None
+        allowed = f"another name: {path.name} is written beside it, and cannot be written ({error.strerror})"
+        raise InvalidInput(argument, str(named), allowed) from None
 
 
 def in_use(book: Ledger) -> list[str]:
@@ -235,8 +241,8 @@ def write_text(path: Path, text: str) -> Path:
         raise _unwritable(path, error) from None
 
 
-def _unwritable(path: Path, error: OSError) -> InvalidInput:
-    return InvalidInput("out", str(path), f"a file that can be written ({error.strerror})")
+def _unwritable(path: Path, error: OSError, argument: str = "out") -> InvalidInput:
+    return InvalidInput(argument, str(path), f"a file that can be written ({error.strerror})")
 
 
 # Saved plans.
@@ -275,8 +281,8 @@ def check_plan_file(out: Path | None) -> None:
     """Refuse to write a plan to anything but a new .json file or another plan."""
     if out is None:
         return
-    if out.suffix.lower() != ".json" or out.is_dir() or not out.absolute().parent.is_dir():
-        raise InvalidInput("out", str(out), "a file name that ends in .json, in a folder that exists")
+    _check_name("out", out, MODELS)
+    _check_target("out", out, out)
     if out.exists():
         try:
             read_saved(out)

@@ -181,3 +181,21 @@ def test_output_of_a_free_command_that_cannot_be_written_is_unavailable(folder: 
     for command in ("$E >/dev/full", "$E >&-", "$E --json >/dev/full"):
         done = shell(command)
         assert (done.returncode, "standard output" in done.stderr) == (9, True), done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+@pytest.mark.parametrize("output", [">/dev/full", ">&-", "| true"])
+def test_a_refusal_keeps_its_exit_code_if_standard_output_fails(folder: Path, output: str) -> None:
+    for rho, code in (("3", 3), ("0", 2), ("0.000001", 4)):
+        command = shlex.join([sys.executable, "-m", "tallystick", *QUERY]).replace("0.05", rho)
+        done = shell(f"{command} --json {output}; exit ${{PIPESTATUS[0]}}")
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+    assert not charges()
+
+
+@pytest.mark.parametrize("form", ["", "--json"])
+def test_an_answer_that_the_encoding_cannot_carry_is_escaped(folder: Path, form: str) -> None:
+    Path("wards.csv").write_text("ward\nZürich ±\n")
+    done = shell(f"PYTHONIOENCODING=ascii $Q {form}")
+    assert done.returncode == 0, done.stderr
+    assert ("Z\\u00fcrich \\u00b1" if form else "Z\\xfcrich +-") in done.stdout

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import resource
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from typer.models import OptionInfo
@@ -182,3 +182,73 @@ def test_the_doctor_shows_a_folder_without_a_password(
     text = "".join(capsys.readouterr())
     assert "self_check" in text
     assert "s3cret" not in text
+
+
+def folder_at(name: str) -> None:
+    Path(name).mkdir()
+
+
+def dangling_link_at(name: str) -> None:
+    Path(name).symlink_to("missing/file")
+
+
+def nothing_at(name: str) -> None:
+    """Leave the place empty: the name or its folder is the problem."""
+
+
+UNWRITABLE: dict[str, tuple[Files, Callable[[str], None], str]] = {
+    f"{what.__name__} {name}": (files, what, name)
+    for what in (folder_at, dangling_link_at, os.mkfifo)
+    for files, name in (
+        (Files(out=Path("t.csv")), "t.csv"),
+        (Files(out=Path("t.csv")), "t.about.csv"),
+        (Files(card=Path("c.html")), "c.html"),
+        (Files(card=Path("c.html")), "c.json"),
+    )
+} | {
+    "name too long": (Files(out=Path("x" * 300 + ".csv")), nothing_at, ""),
+    "name of the about file too long": (Files(out=Path("x" * 250 + ".csv")), nothing_at, ""),
+    "name of the card's data too long": (Files(card=Path("y" * 251 + ".htm")), nothing_at, ""),
+    "table in a folder without writers": (Files(out=Path("/proc/t.csv")), nothing_at, ""),
+    "card in a folder without writers": (Files(card=Path("/proc/c.html")), nothing_at, ""),
+    "missing folder": (Files(out=Path("missing/t.json")), nothing_at, ""),
+    "empty name": (Files(out=Path()), nothing_at, ""),
+    "empty name of a card": (Files(card=Path()), nothing_at, ""),
+}
+
+
+@pytest.mark.parametrize("case", UNWRITABLE)
+def test_every_file_that_would_be_written_is_checked_before_the_charge(book: ts.Ledger, case: str) -> None:
+    files, make, name = UNWRITABLE[case]
+    make(name)
+    with pytest.raises(InvalidInput) as refused:
+        files.check_in(book)
+    assert refused.value.argument == ("card" if files.out is None else "out")
+    assert len(str(refused.value)) < 700
+
+
+def test_a_check_leaves_no_file_and_keeps_the_files_that_are_there(book: ts.Ledger) -> None:
+    Path("t.csv").write_text("earlier")
+    before = set(os.listdir())
+    Files(out=Path("t.csv"), card=Path("c.html")).check_in(book)
+    assert set(os.listdir()) == before
+    assert Path("t.csv").read_text() == "earlier"
+
+
+def test_a_file_in_a_folder_without_writers_is_written_directly(book: ts.Ledger, monkeypatch: Any) -> None:
+    def refuse(new: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    Path("t.json").write_text("earlier")
+    monkeypatch.setattr("tallystick.regular_file._create", refuse)
+    Files(out=Path("t.json")).check()
+    write_text(Path("t.json"), "new")
+    assert Path("t.json").read_text() == "new"
+    with pytest.raises(InvalidInput, match="Permission denied"):
+        Files(out=Path("u.json")).check()
+
+
+def test_an_empty_name_is_named_in_the_shell(book: ts.Ledger, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "query program --measures count --rho 0.1 --why x --out".split()
+    assert run([*words, ""]) == 2
+    assert "--out is empty. Give a file name that ends in .csv" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.cards.charts import Curve, budget_bar, dots, interval_chart, tradeoff
 from tallystick.cards.meaning import frequencies
-from tallystick.digits import nearest, percent, percent_up, plural, typed, up
+from tallystick.digits import nearest, percent, percent_down, percent_up, plural, typed, up
 from tallystick.drawing import css_variables, dark_css_variables, print_css_variables
 from tallystick.printing import visible
 from tallystick.tables.reporting.words import TOO_NOISY
@@ -140,7 +140,7 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "too_noisy": facts.get("too_noisy", ""),
         "columns": [(name, _sentence(people.in_words(text))) for name, text in _columns(facts)],
         "causes": list(_causes(facts, people)),
-        "intervals": people.in_words(_sentence(facts["error"]["intervals"])),
+        "intervals": _intervals(facts, people),
         "axes": people.axes,
         "curve": Markup(_curve(facts, product)),
         "epsilon_in_words": _epsilon_in_words(facts, people),
@@ -491,7 +491,7 @@ def _causes(facts: Facts, people: People) -> Iterator[tuple[str, str, str]]:
     if not people.is_row_level:
         yield f"Limits per {people.unit}", _effect(limits, people), "no"
     if facts["error"]["clamping"] or bounds:
-        yield "Bounds", f"{_effect(bounds, people)} {facts['error']['clamping']}".strip(), "no"
+        yield "Bounds", f"{_effect(bounds, people)}\n{facts['error']['clamping']}".strip(), "no"
 
 
 def _effects(lines: Sequence[Facts]) -> tuple[list[Facts], list[Facts]]:
@@ -500,22 +500,37 @@ def _effects(lines: Sequence[Facts]) -> tuple[list[Facts], list[Facts]]:
     return [line for line in lines if line not in bounds], bounds
 
 
-INTERVALS_OF_EFFECTS: Final = "These are 95 % intervals."
+INTERVALS_OF_EFFECTS: Final = 'Shares are 95 % intervals. "At most" can also be none: the noise hides small shares.'
 
 
 def _effect(lines: Sequence[Facts], people: People) -> str:
-    """Return how many rows or units a limit changed, if the release measured it."""
+    """Return which share of rows or units each limit changed, in one line each, if the release measured it."""
     if not lines:
         return "How many this changed was not measured."
-    sentences = []
-    for line in lines:
-        text = line.get("said") or f"will be measured to {_error(line['error'])}: {line['what']}"
-        sentences.append(_sentence(people.in_words(text.replace("+-", "±"))))
+    said = [_share_changed(line, people) for line in lines]
     if any(line.get("too_noisy") for line in lines):
-        sentences.append(TOO_NOISY)
-    if any(line.get("said") and not line.get("too_noisy") for line in lines):
-        sentences.append(INTERVALS_OF_EFFECTS)
-    return " ".join(sentences)
+        said.append(TOO_NOISY)
+    return "\n".join(said)
+
+
+def _intervals(facts: Facts, people: People) -> str:
+    """Return what the intervals mean: those of published numbers, and those of shares if some are shown."""
+    is_shown = any(line.get("said") and not line.get("too_noisy") for line in facts["left_out"])
+    own = people.in_words(_sentence(facts["error"]["intervals"]))
+    return f"{own} {INTERVALS_OF_EFFECTS}" if is_shown else own
+
+
+def _share_changed(line: Facts, people: People) -> str:
+    """Return the share that one limit or bound changed; its number if the total is not known."""
+    if not line.get("said"):
+        return _sentence(people.in_words(f"will be measured to {_error(line['error'])}: {line['what']}"))
+    if line.get("share_upper") is None or line.get("too_noisy"):
+        return _sentence(people.in_words(line["said"].replace("+-", "±")))
+    low, high = percent_down(line["share_lower"]), percent_up(line["share_upper"])
+    share = f"{low} to {high}" if line["lower"] else f"at most {high}"
+    if line.get("may_be_more"):
+        share = f"at least {low}"
+    return _sentence(people.in_words(f"{share} of {line['of']} {line['did']}"))
 
 
 # The annex.

@@ -276,7 +276,7 @@ IN_SQL: Final[Mapping[str, Words]] = {
     "set_argument": lambda each: _options(**set_arguments(each)),
     "mean_pure": lambda each: pure_text(each, "OPTIONS(pure=TRUE)"),
     "give_delta": lambda each: delta_text(each, _options(delta=each["delta"])),
-    "list_keys": lambda each: "(VALUES ('a'), ('b')) AS k(column) LEFT JOIN ..., a public list of groups",
+    "list_keys": lambda each: "WHERE column IN ('a', 'b'), with a public list of its groups",
     "find_keys": lambda each: (
         f"{_options(delta=each['delta'], **_price_options(each))}, which finds the groups in the data"
     ),

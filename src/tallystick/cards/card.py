@@ -12,7 +12,7 @@ from tallystick import strict_json
 from tallystick.cards.contents import SCHEMA, VERSION, Subject, contents
 from tallystick.cards.fits import FitPlan
 from tallystick.cards.page import page
-from tallystick.digits import percent_up
+from tallystick.digits import nearest
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.chain import digest, encode_answer
 from tallystick.ledger.journal import request_digest
@@ -72,7 +72,7 @@ class Card:
     def __repr__(self) -> str:
         released, promise = self.facts["released"], self.facts["promise"]
         name = visible(str(released["dataset"]))[:_SHOWN]
-        return f"<Card of {name}: {promise['price']}, {percent_up(promise['share_of_limit'])} of its limit>"
+        return f"<Card of {name}: {promise['price']}, {nearest(100 * promise['share_of_limit'])} % of its limit>"
 
     def _repr_html_(self) -> str:
         from html import escape

@@ -124,9 +124,9 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "epsilon_alone": " ".join(_epsilon({**facts["promise"], "epsilon": facts["promise"]["table_epsilon"]})),
         "strength": Markup(strength(facts["promise"])),
         "strength_of": _strength_of(facts["promise"], people),
-        "share": f"{percent_up(share)} of that limit",
+        "share": f"{_nearest_percent(share)} of that limit",
         "price": f"{_capital(facts['promise']['price'])}. The rest is for other publications.",
-        "bar": Markup(budget_bar(share, f"{percent_up(share)} of the limit")),
+        "bar": Markup(budget_bar(share, f"{_nearest_percent(share)} of the limit")),
         "accuracy": _accuracy(facts),
         "accuracy_note": _accuracy_note(facts),
         "odds": odds_of(facts["words"]["limit"], people, covers=UP_TO_LIMIT),
@@ -278,9 +278,18 @@ def _accuracy(facts: Facts) -> str:
     return "Not stated"
 
 
+def _nearest_percent(share: float) -> str:
+    """A share that is not a bound, in per cent.
+
+    >>> _nearest_percent(0.2000000001)
+    '20 %'
+    """
+    return f"{nearest(100 * share)} %"
+
+
 def _released_error(column: Facts) -> str:
     middle, largest = _error(column["middle"]), _error(column["largest"])
-    spread = middle if middle == largest else f"{middle}, at most {largest}"
+    spread = middle if middle == largest else f"about {middle} in the middle group, {largest} in the widest"
     return f"{column['column']} {spread}"
 
 

@@ -135,7 +135,7 @@ def _price(remedy: Remedy, command: Command) -> str:
 
 
 def _instead(remedy: Remedy, command: Command, *replaced: str) -> str:
-    """The options of the command line that a way replaces: the named ones, and those that name another price."""
+    """The options of the command line that a way replaces: the named ones, and those that name another cost."""
     if remedy.get("argument"):
         others = [name for name in ("rho", "epsilon", "error") if name != remedy["argument"]]
         replaced = (*replaced, *others)
@@ -211,7 +211,7 @@ def _arguments(remedy: Remedy, command: Command) -> Way:
     words = " ".join(command.named(*one) for one in set_arguments(remedy).items())
     if remedy["argument"] not in ("rho", "epsilon"):
         return Way(words)
-    return Way(f"{words}{_instead(remedy, command)}", "another price")
+    return Way(f"{words}{_instead(remedy, command)}", "another cost")
 
 
 def _pure(remedy: Remedy, command: Command) -> Way:
@@ -321,6 +321,10 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {
 register("shell", SHELL)
 
 
+_LABELS: Final = {"set_argument": "another cost", "lower_max_groups": "fewer groups", "find_keys": "groups of the data"}
+"""Labels of remedies that a statement words."""
+
+
 def way_in_shell(remedy: Remedy, command: Command) -> Way | None:
     """A remedy as options of a command, as words of its statement, or as another command.
 
@@ -331,8 +335,7 @@ def way_in_shell(remedy: Remedy, command: Command) -> Way | None:
     is_in_statement = remedy.kind in IN_STATEMENT or remedy.get("in_statement")  # which overrides options
     if command.takes_statement and is_in_statement:
         text = IN_SQL[remedy.kind](remedy)
-        label = "another price" if remedy.kind == "set_argument" else ""
-        return None if text is None else Way(text, label)
+        return None if text is None else Way(text, _LABELS.get(remedy.kind, ""))
     words = SHELL.get(remedy.kind)
     return None if words is None else words(remedy, command)
 

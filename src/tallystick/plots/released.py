@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -92,6 +93,8 @@ def read_table(path: str | Path) -> Table:
     from tallystick.tables.sources import unpaid_file  # loads the ledger, which other plots do without
 
     kind = Path(path).suffix.lower()
+    if kind in (".parquet", ".arrow"):
+        _require_pyarrow(path)
     read = {".json": _rows_of_json, ".parquet": _columns, ".arrow": _columns}.get(kind, _rows_of_csv)
     allowed = f"a {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]} file that a release wrote"
     try:
@@ -127,16 +130,19 @@ def _with_numbers(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _columns(raw: BinaryIO, kind: str) -> dict[str, list[Any]]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise Unavailable("a Parquet or Arrow file needs pyarrow: pip install pyarrow") from None
+    import pyarrow
+    import pyarrow.parquet
+
     try:
         read = pyarrow.ipc.open_file(raw).read_all() if kind == ".arrow" else pyarrow.parquet.read_table(raw)
     except (OSError, ValueError):  # pyarrow's own errors are of these
         raise _NotATable from None
     return dict(read.to_pydict())
+
+
+def _require_pyarrow(path: str | Path) -> None:
+    if importlib.util.find_spec("pyarrow") is None:
+        raise Unavailable(f"{Path(path).name} needs pyarrow: pip install pyarrow")
 
 
 def _number(cell: Any) -> float | int | None:

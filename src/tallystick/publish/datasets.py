@@ -246,8 +246,9 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
     if known_dataset is not None and known_dataset.to_data() != dataset.to_data():
         if (known_dataset.population, _fixed(known_dataset)) != (dataset.population, _fixed(dataset)):
             raise Refused(
-                f"dataset {dataset.name!r} is registered under population {known_dataset.population!r} with unit "
-                f"{known_dataset.table['unit']!r}; whom it protects does not change; register it under another name"
+                f"dataset {dataset.name!r} is registered for population {known_dataset.population!r} with unit "
+                f"{known_dataset.table['unit']!r}, which no update changes. Ask {dataset.name!r} as it is. Other data "
+                "need another name, and a trial of the same data another ledger"
             )
         if not update:
             remedies = [Remedy("set_argument", argument="update", value=True)]

@@ -315,7 +315,7 @@ def test_a_measure_of_words_is_refused_with_the_way_out_and_texts_read_as_number
             words.agg(total=measure)
     numbers = ts.Private(str(path)).table(unit="u", types={"v": "number"}).per_unit(max_rows_per_group=1)
     plan = numbers.agg(total=ts.sum("v", 0, 1)).plan(rho=1)
-    assert "Note     v is text in the CSV file; cells that are not numbers count as missing" in plan.explain()
+    assert "Note     cells of v that are not numbers count as missing" in plan.explain()
     assert numbers.agg(n=ts.count()).plan(rho=1).facts()["warnings"] == []
 
 

@@ -97,9 +97,7 @@ def warnings(plan: Plan) -> list[str]:
     numbers = {part.column for part in plan.query.parts if isinstance(part, ColumnPart)} & set(table.base.names)
     if table.source.member(table.name)[0].kind != "csv" or not numbers:
         return []
-    are = "is" if len(numbers) == 1 else "are"
-    names = ", ".join(sorted(numbers))
-    return [f"{names} {are} text in the CSV file; cells that are not numbers count as missing"]
+    return [f"cells of {', '.join(sorted(numbers))} that are not numbers count as missing"]
 
 
 def error_words(plan: Plan, sizes: Iterable[float] = GROUP_SIZES) -> dict[str, str]:

@@ -222,7 +222,7 @@ def effect(lines: Sequence[Line], who: str) -> str:
     """
     said = [_effect_of(line, who) for line in _largest(lines) if _is_large(line)]
     if said:
-        return f"{capital(' and '.join(said))}."
+        return " ".join(f"{capital(each)}." for each in said)
     if any(line.too_noisy for line in lines):
         return "The effect of limits and bounds is too noisy to tell."
     return ""
@@ -248,10 +248,11 @@ def _largest(lines: Sequence[Line]) -> list[Line]:
 def _effect_of(line: Line, who: str) -> str:
     least = percent_down(line.share_lower or 0.0)
     if line.may_be_more:
-        return f"at least {least} of rows were over the limits per {who} and count less or not at all"
+        over = f"at least {least} of rows were over the limits per {who} and count less or not at all"
+        return f"{over}, so totals are too low"
     if line.of == COUNTED:
         return f"at least {least} of rows {visible(line.did)}, outside the bounds"
-    return f"at least {least} of {line.of} {visible(line.did)}"
+    return f"at least {least} of {line.of} {visible(line.did)}, and further rows count less or not at all"
 
 
 def capital(text: str) -> str:

@@ -21,6 +21,7 @@ from tallystick.errors import (
     Remedy,
 )
 from tallystick.ledger.chain import digest
+from tallystick.ledger.denial import can_pay
 from tallystick.ledger.filters import epsilon_alone
 from tallystick.printing import html_text, json_text, visible
 from tallystick.tables.aggregates import public_bounds
@@ -216,6 +217,8 @@ class Explained:
     """The charge that has the answer, so that asking costs nothing; None without such a charge."""
     paid_before: ChargedAgain | None = None
     """The warning that the record has the answer under another key."""
+    is_denied: bool = False
+    """True if the account cannot pay now."""
 
     @property
     def plan(self) -> Any:
@@ -226,6 +229,8 @@ class Explained:
         plan = self.statement.plan
         lines = [*labelled("Cost", [self.cost or self.paid]), *summary(plan)]
         lines += [line for note in self.statement.notes for line in labelled("Note", [note])]
+        if self.is_denied:
+            lines += labelled("Note", ["the account cannot pay this now, so the statement would be denied"])
         lines.append(f"{self._record()} No data was read and nothing was charged.")
         return "\n".join(visible(line) for line in lines)
 
@@ -273,7 +278,8 @@ def explained(statement: Statement, account: Account | None, *, key: str | None 
         require_stated(plan, account)
     forms = other_forms(statement, asked_as(statement, key))
     before = asked_before(asked, account, dataset=dataset, names=names, forms=forms)
-    return Explained(statement, str(price), left, recorded, cost, paid_before=before)
+    is_denied = not can_pay(account, price)
+    return Explained(statement, str(price), left, recorded, cost, paid_before=before, is_denied=is_denied)
 
 
 def _epsilon(plan: Plan, account: Account, price: Amount) -> str:

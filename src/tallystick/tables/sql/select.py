@@ -331,7 +331,8 @@ class Aggregation:
             remedies = []
             if kind == "text" and isinstance(made, Column) and self._is_clamped(node):
                 remedies.append(declared_number(made.name))
-            what = f"{spelled(node)} of type {kind}"
+            of = f", because {made.name} is {kind}" if isinstance(made, Column) else f" of type {kind}"
+            what = f"{spelled(node)}{of}"
             with about_dataset(self.relation.known.dataset), of_source(self.relation.table.source):
                 raise self.text.wrong(what, node, "a column or expression of numbers", remedies=remedies)
         limits: tuple[float, float] | tuple[()] = self._limits(node, made)

@@ -544,12 +544,15 @@ def opened(
 def opened_if_there(given: str | None) -> Ledger | None:
     """The ledger that is meant, or ``None`` when there is none yet. A malformed place is an error.
 
-    So is an empty place at which this host knows a ledger: nothing could be recognised without it.
+    So is an empty place at which this host knows a ledger, and a place that holds something else: a folder, a pipe, or
+    a schema that this role may not use. Nothing could be recognised without the ledger.
     """
     place = place_of(given)
     try:
         return Ledger(place, create=False)
-    except InvalidInput:  # what needs one opens it for good and says so
+    except InvalidInput as problem:  # what needs one opens it for good and says so
+        if problem.code != "no_ledger":
+            raise
         return None
 
 

@@ -12,6 +12,7 @@ import pytest
 from crash.stores import spend
 from tallystick.errors import InvalidInput, LedgerIntegrity, Unavailable
 from tallystick.ledger import Ledger, places
+from tallystick.ledger.book import opened_if_there
 from tallystick.ledger.budget import Budget
 
 
@@ -235,3 +236,11 @@ def test_the_folder_of_a_user_may_be_a_text(file, tmp_path):
     assert list((folder / "anchors").iterdir())
     with pytest.raises(InvalidInput, match="give a folder"):
         Ledger(tmp_path / "c.db", config=3)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_what_is_no_ledger_at_the_place_of_one_is_not_taken_for_an_empty_place(file, kind):
+    assert opened_if_there(str(file)) is None
+    file.mkdir() if kind == "folder" else os.mkfifo(file)
+    with pytest.raises(InvalidInput, match="a file path"):
+        opened_if_there(str(file))

@@ -68,7 +68,7 @@ _USER: Final = re.compile(r"/[^\s/:@]+:[^\s/]*@[^\s/]")
 """A user, a password and a host behind a slash."""
 _PARAMETERS: Final = re.compile(r"[?#;][^=\s]{1,64}=")
 """A first parameter behind a name, as in a URL. Its value may be a secret."""
-_SETTING: Final = re.compile(r"(?:-c|--)\s*(?P<name>[\w.-]+)\s*=(?:\\.|\S)*")
+_SETTING: Final = re.compile(r"(?:-c|--)\s*(?P<name>[\w.\\-]+)\s*=(?:\\.|\S)*")
 _PLAIN_HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
 _PATIENCE: Final = 10  # seconds
 _NO_CONNECTION: Final = "tallystick reads the parameters and does not connect"
@@ -353,7 +353,8 @@ def _harmless(options: str) -> str:
     kept = []
     for setting in re.split(r"\s+(?=-)", options):
         named = _SETTING.fullmatch(setting)
-        if named and named["name"].lower().replace("-", "_") in SETTINGS:
+        name = named["name"].replace("\\", "").replace("-", "_") if named else ""
+        if name.lower() in SETTINGS:
             kept.append(setting)
     return " ".join(kept)
 

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tallystick.tables.files import OpenFile
+from tallystick.tables.identity import inode_marks
 from tallystick.tables.scratch import Scratch
 
 
@@ -53,8 +54,7 @@ class LocalFiles:
         inside = folder.joinpath(*_partition_folders(path, columns))
         inside.mkdir(parents=True, exist_ok=True)
         with OpenFile(path) as file:
-            device, inode = file.id
-            self.marks[path] = frozenset({f"file {file.real}", f"inode {device}:{inode}"})
+            self.marks[path] = inode_marks(file.id, file.written) | {f"file {file.real}"}
             kept = file.snapshot(inside, f"part-{number:06}-{PurePosixPath(path).name}")
         self._versions[kept] = _version(kept)
 

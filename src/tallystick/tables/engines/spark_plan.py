@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -13,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from tallystick.tables.engines.spark_local import LocalFiles
 from tallystick.tables.engines.spark_stores import FileSystems, Place
-from tallystick.tables.identity import DEFINITION, LOCATION, SPARK, TABLE
+from tallystick.tables.identity import DEFINITION, LOCATION, SPARK, TABLE, inode_marks
 
 MOST_LISTED: Final = 1000
 """Most files of one relation whose marks a registration keeps. A table of more files is recognised by its folders."""
@@ -428,7 +429,8 @@ def _marks_at(scheme: str, authority: str, path: str) -> frozenset[str]:
         status = os.stat(path)
     except OSError:  # it is on another machine, or gone
         return frozenset({name})
-    return frozenset({name, f"inode {status.st_dev}:{status.st_ino}"})
+    written = status.st_mtime_ns if stat.S_ISREG(status.st_mode) else None
+    return inode_marks((status.st_dev, status.st_ino), written) | {name}
 
 
 def _table_folder(path: PurePosixPath) -> list[PurePosixPath]:

@@ -24,6 +24,28 @@ def one_of(name: object, known: Iterable[str], most: int = 12) -> str:
     return ", ".join(listed[:most]) + (", ..." if len(listed) > most else "")
 
 
+_NAME = re.compile(r"[^\W\d][\w .()/%-]{0,39}")
+"""A name of a column, as people write it: no sign that passwords, addresses or settings have."""
+
+
+def columns_of(name: object, known: Iterable[str]) -> str:
+    """Return the columns of a table for a name that is not one of them; only their number if they may be a secret.
+
+    The first line of a file that is not a table, a password file behind a planted link, is not quoted in an error.
+
+    >>> columns_of("war", ["ward", "age"])
+    'ward (did you mean this?), age'
+    >>> columns_of("ward", ["db.example:5432:*:ana:secret"])
+    'it has 1 column, and the first line of the file names it'
+    """
+    names = list(known)
+    if len(names) > 1 and all(_NAME.fullmatch(each) for each in names):
+        return one_of(name, names)
+    if len(names) == 1:
+        return "it has 1 column, and the first line of the file names it"
+    return f"it has {len(names)} columns, and the first line of the file names them" if names else "it has no columns"
+
+
 # Text from data and files on its way to a person. One rule for every output: a character that is not printed (control,
 # bidirectional, zero-width, line separator, odd space) is written as its escape.
 #

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tallystick.errors import InvalidInput
 from tallystick.place import unreadable
+from tallystick.printing import columns_of
 
 PAID_FOR = "a query, which charges the account of registered data"
 
@@ -72,6 +73,5 @@ def _place(rows: Iterator[list[str]], column: str | None, path: Path) -> int | N
     if column is None:
         return None
     if column not in header:
-        shown = ", ".join(header[:20]) or "none: the file is empty"
-        raise InvalidInput("column", column, f"a column of {path.name}: {shown}")
+        raise InvalidInput("column", column, f"a column of {path.name}: {columns_of(column, header)}")
     return header.index(column)

@@ -20,7 +20,7 @@ from tallystick.ledger.book import opened, opened_if_there
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.registry import NOTE_FORMAT, lasts, registered, retired_again
 from tallystick.place import names_server
-from tallystick.printing import one_of
+from tallystick.printing import columns_of, one_of
 from tallystick.tables.identity import SPARK, Identity, Overlap, refuse_other_form
 from tallystick.tables.reader import Reader
 from tallystick.tables.sources import identity
@@ -349,7 +349,7 @@ def read_table(
     if unit is None:
         return read
     if unit not in read.schema.names:
-        raise InvalidInput("unit", unit, f"a column of the table: {one_of(unit, read.schema.names)}, or each-row")
+        raise InvalidInput("unit", unit, f"a column of the table: {columns_of(unit, read.schema.names)}, or each-row")
     return replace(read, unit=unit)
 
 

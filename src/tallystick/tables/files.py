@@ -66,6 +66,8 @@ class OpenFile:
             self.id = self._file_id()
             self._version = self._version_now()
             self.real = _real_path(self._descriptor, self.id, self.path)
+            if _is_of_the_system(self.real, self.id):
+                raise Refused(f"{shown(self.path)} leads to a file of the system, which holds no data of people")
             if is_private(self.real):
                 raise Refused(f"{shown(self.path)} leads to a private snapshot of a release. Give the file itself")
         except BaseException:
@@ -248,6 +250,26 @@ def _open(path: str, argument: str) -> int:
         os.close(descriptor)
         raise InvalidInput(argument, shown(path), wish)
     return descriptor
+
+
+_SYSTEM: Final = ("/proc", "/sys", "/dev")
+_MEMORY: Final = "/dev/shm/"
+"""A file system in memory for files of users."""
+
+
+def _is_of_the_system(real: str, opened: FileId) -> bool:
+    """True for a file that the kernel makes up, such as the environment of this process. A link may lead there."""
+    if real.startswith(_MEMORY):
+        return False
+    if real.startswith(tuple(f"{folder}/" for folder in _SYSTEM)):
+        return True
+    made_up = [file_id(folder) for folder in ("/proc", "/sys")]
+    return opened.device in [folder.device for folder in made_up if folder is not None and folder.device != _root()]
+
+
+def _root() -> int:
+    """The device of the root folder, which /proc and /sys have if nothing is mounted there."""
+    return os.stat("/").st_dev
 
 
 def _is_text(path: str) -> bool:

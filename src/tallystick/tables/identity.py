@@ -79,8 +79,7 @@ CACHED: Final = "cached"
 
 def of_file(file: OpenFile, kind: str, table: str) -> Identity:
     """The identity of a table in an opened file; CSV and Parquet files hold one table."""
-    inode = _inode(file.id)
-    whole = frozenset({f"file {file.real}", inode, f"{inode}{WRITTEN}{file.written}"})
+    whole = inode_marks(file.id, file.written) | {f"file {file.real}"}
     above = frozenset(f"{FILE}{folder}" for folder in PurePosixPath(file.real).parents)
     if kind != "duckdb":
         return Identity(f"file {file.real}", whole, near=above, form=form_of(kind, file.path))
@@ -101,6 +100,18 @@ def table_suffix(table: str) -> str:
 def _inode(opened: tuple[int, int]) -> str:
     device, inode = opened
     return f"{INODE}{device}:{inode}"
+
+
+def inode_marks(opened: tuple[int, int], written: int | None) -> frozenset[str]:
+    """Marks of a file by device and inode, without and with the time of its last write.
+
+    A folder has no such time (None): it is written with every file that it gets.
+
+    >>> sorted(inode_marks((66, 12), 99))
+    ['inode 66:12', 'inode 66:12@99']
+    """
+    inode = _inode(opened)
+    return frozenset({inode} if written is None else {inode, f"{inode}{WRITTEN}{written}"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,17 +444,27 @@ def _remembered(inodes: Iterable[str], suffix: str, *, is_newest: bool) -> set[s
 def _file_marks(place: str, remembered: Iterable[str]) -> set[str]:
     """The marks of the file at a place: of the one that is there now, and of the one that was remembered.
 
-    The remembered file may have been moved away or hidden. If nothing is to be seen at the place, its inode stands for
-    it. If another file is there, the owner has replaced it, and the number of its inode may be another file's by now:
-    then it must have the time of its last write as well.
+    The remembered file may have been moved away, hidden or deleted. The number of its inode may be another file's by
+    now: the next new file often gets it. So the remembered file must have its time of the last write as well. An inode
+    without a time (a registration of version 0.1.0, a folder of Spark) stands for it while nothing is to be seen there.
     """
     real = {f"{FILE}{os.path.realpath(place)}"}
     try:
         status = os.stat(place)
     except (OSError, ValueError):
-        return {*real, *remembered}
+        return {*real, *_without_timed(remembered)}
     unmistakable = {mark for mark in remembered if WRITTEN in mark}
     return {*real, *unmistakable, _inode((status.st_dev, status.st_ino))}
+
+
+def _without_timed(inodes: Iterable[str]) -> set[str]:
+    """Inodes without those whose time of the last write was remembered, too.
+
+    >>> sorted(_without_timed(["inode 66:12", "inode 66:12@99", "inode 66:13"]))
+    ['inode 66:12@99', 'inode 66:13']
+    """
+    marks = set(inodes)
+    return marks - {mark.partition(WRITTEN)[0] for mark in marks if WRITTEN in mark}
 
 
 def refuse_private_file(file: OpenFile, works: str, own_paths: Iterable[str], ledger: Ledger | None) -> None:

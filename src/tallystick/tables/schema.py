@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallystick.errors import InvalidInput, Remedy
-from tallystick.printing import one_of
+from tallystick.printing import columns_of
 
 TYPES = ("integer", "number", "text", "boolean", "date")
 UNSUPPORTED = "unsupported"
@@ -52,12 +52,12 @@ class Schema:
     def of(cls, types: Mapping[str, str] | Iterable[tuple[str, str]]) -> Schema:
         """A schema from names and types; names are kept as they are, types are one of ``TYPES``."""
         pairs = tuple(types.items() if isinstance(types, Mapping) else types)
-        for name, kind in pairs:
-            column_name(name)
+        for number, (name, kind) in enumerate(pairs, start=1):
+            _check_column(name, number)
             if kind not in (*TYPES, UNSUPPORTED):
                 raise InvalidInput(f"types[{name!r}]", kind, f"one of {', '.join(TYPES)}")
         if not all_different(name for name, _ in pairs):
-            raise InvalidInput("columns", [name for name, _ in pairs], "names that differ in more than case or look")
+            raise InvalidInput("columns", f"{len(pairs)} names", "names that differ in more than case or look")
         return cls(pairs)
 
     @property
@@ -70,9 +70,7 @@ class Schema:
         for known, kind in self.columns:
             if known == name:
                 return kind
-        raise InvalidInput(
-            "column", name, f"a column of the table: {one_of(name, self.names) or '(it has no columns)'}"
-        )
+        raise InvalidInput("column", name, f"a column of the table: {columns_of(name, self.names)}")
 
     def numeric(self, name: str, measure: str = "measure", *, is_bounded: bool = False) -> str:
         """The type of a column that can be added up, or an error that says that the column cannot be.
@@ -132,6 +130,17 @@ def column_name(name: Any) -> str:
     if not name.isprintable():
         raise InvalidInput("column", name, "a name of printable characters: no control, zero-width or odd space")
     return name
+
+
+def _check_column(name: Any, number: int) -> None:
+    """Refuse the name of a column of a source, by its place: a file that is not a table may hold a secret there."""
+    try:
+        column_name(name)
+    except InvalidInput as problem:
+        allowed = problem.allowed
+    else:
+        return
+    raise InvalidInput("columns", f"column {number}", allowed)
 
 
 def new_name(name: Any) -> str:

@@ -712,6 +712,35 @@ def test_an_unrelated_file_with_the_inode_of_a_file_that_was_replaced_is_not_reg
     assert plan_of(old, own).release(why="x").fresh
 
 
+@pytest.mark.parametrize("by", ["dataset add", "a program"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_unrelated_file_with_the_inode_of_a_file_that_was_deleted_is_not_registered(
+    kind: str, by: str, tmp_path: Path, ledger: ts.Ledger, own: Account
+) -> None:
+    """The next new file often gets the inode. Here the old file itself is rewritten, which keeps it."""
+    path = write(tmp_path / f"people.{kind}", PRIVATE)
+    if by == "a program":
+        ledger.open("clinic", budget=ts.zcdp(rho=1), unit="who").register("people", source=str(path))
+    else:
+        registered(ledger, path)
+    other = path.rename(tmp_path / f"other.{kind}")
+    os.utime(other, ns=(10**18, 10**18))
+    assert plan_of(other, own).release(why="x").fresh
+
+
+def test_an_inode_that_was_registered_without_a_time_stands_for_a_file_that_is_gone(
+    tmp_path: Path, ledger: ts.Ledger, own: Account
+) -> None:
+    path = write(tmp_path / "people.csv", PRIVATE)
+    status = path.stat()
+    marks = [f"file {path}", f"inode {status.st_dev}:{status.st_ino}"]
+    clinic = ledger.open("clinic", budget=ts.zcdp(rho=1), unit="who")
+    clinic.register("people", source=f"file {path}", marks=marks)
+    other = path.rename(tmp_path / "other.csv")
+    with pytest.raises(Refused, match="belongs to population 'clinic'"):
+        plan_of(other, own).release(why="x")
+
+
 def test_the_inode_of_a_place_that_a_dataset_has_left_needs_the_time_of_its_last_write(
     tmp_path: Path, ledger: ts.Ledger, own: Account
 ) -> None:

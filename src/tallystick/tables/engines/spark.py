@@ -170,7 +170,7 @@ class SparkEngine:
         from pyspark.errors import AnalysisException  # optional
 
         if hasattr(self.given, "sparkSession"):  # a data frame is the one table there is
-            return self.given
+            return self._ours(self.given)
         pieces = table.split(".")
         quoted = _quoted(pieces)
         # Spark reads parquet.folder as the files in a folder: a second name of whatever is known by its path
@@ -180,8 +180,11 @@ class SparkEngine:
             found = self.given.table(quoted)
         except AnalysisException:
             raise InvalidInput("table", table, "a table or temporary view of this session") from None
+        return self._ours(found)
+
+    def _ours(self, found: Any) -> Any:
+        """Return an entry of the catalogue as our session finds it, under our settings; any other frame as it is."""
         entry = entry_of(found._jdf.queryExecution().analyzed())
-        # our session reads an entry of the catalogue with our settings; only the user's has its temporary views
         return found if entry is None else self.session.table(_quoted(entry))
 
     def _origin(self, table: str) -> Origin:

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tallystick.tables.files import OpenFile
+from tallystick.tables.identity import inode_marks
 from tallystick.tables.scratch import Scratch
 
 
@@ -23,6 +24,8 @@ class LocalFiles:
         self._versions: dict[Path, tuple[int, int]] = {}
         self.marks: dict[str, frozenset[str]] = {}
         """Marks of each opened file, by the path that Spark listed."""
+        self.reals: dict[str, str] = {}
+        """The path to which the name of each opened file led, by the path that Spark listed."""
         self.missing: set[str] = set()
         """Paths that lead to no file here. Spark may read them through another file system, or on another machine."""
 
@@ -30,15 +33,16 @@ class LocalFiles:
         """Return an index of snapshots of the files of a relation; its own index if its files are not local."""
         index = relation.location()
         files = [urlsplit(file) for file in index.inputFiles()]
-        if not files or any((uri.scheme or "file") != "file" for uri in files):
+        local = [unquote(uri.path) for uri in files if (uri.scheme or "file") == "file"]
+        if len(local) < len(files):
+            self.missing |= set(local)
             return index
         columns = len(relation.partitionSchema().fields())
         folder = self._folder()
-        paths = [unquote(uri.path) for uri in files]
-        self.missing |= {path for path in paths if not os.path.isfile(path)}
-        if not self.missing.isdisjoint(paths):
+        self.missing |= {path for path in local if not os.path.isfile(path)}
+        if not self.missing.isdisjoint(local):
             return index
-        for number, path in enumerate(paths):
+        for number, path in enumerate(local):
             self._keep(path, folder, number, columns)
         return _index(folder, relation, session)
 
@@ -53,8 +57,8 @@ class LocalFiles:
         inside = folder.joinpath(*_partition_folders(path, columns))
         inside.mkdir(parents=True, exist_ok=True)
         with OpenFile(path) as file:
-            device, inode = file.id
-            self.marks[path] = frozenset({f"file {file.real}", f"inode {device}:{inode}"})
+            self.reals[path] = file.real
+            self.marks[path] = inode_marks(file.id, file.written) | {f"file {file.real}"}
             kept = file.snapshot(inside, f"part-{number:06}-{PurePosixPath(path).name}")
         self._versions[kept] = _version(kept)
 

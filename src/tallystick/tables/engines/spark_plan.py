@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -13,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from tallystick.tables.engines.spark_local import LocalFiles
 from tallystick.tables.engines.spark_stores import FileSystems, Place
-from tallystick.tables.identity import DEFINITION, LOCATION, SPARK, TABLE
+from tallystick.tables.identity import DEFINITION, LOCATION, SPARK, TABLE, inode_marks
 
 MOST_LISTED: Final = 1000
 """Most files of one relation whose marks a registration keeps. A table of more files is recognised by its folders."""
@@ -102,7 +103,8 @@ def origin_of(plan: Any, held: LocalFiles, java: Any) -> Origin:
     kind = f"data that Spark reads through {readers[0]}" if readers else _kind_of(top, entry)
     leaves = frozenset[str]().union(*(one.marks for one in read))
     near = frozenset[str]().union(*(one.near for one in read))
-    is_unknown = any(one.is_unknown for one in read)
+    is_bare = kind == TABLE  # what a view or a data frame reads may be listed and opened again
+    is_unknown = any(one.is_unknown or (one.marks and not is_bare) for one in read)
     if entry is None:
         return Origin(kind, None, frozenset(), leaves, near, is_unknown)
     name = full_name(entry)
@@ -261,18 +263,25 @@ def _read_by(leaf: Any, held: LocalFiles, java: Any) -> _Read:
         return _Read(is_unknown=True, reader=_reader_of(leaf))
     entry = _entry_of(leaf)
     systems = FileSystems(_configuration_of(leaf), java)
+    listed = _opened(_listed_in(files), held)
     if not _is_a(files, _LISTED_ONCE):
-        return replace(_files_of_frame(files, systems), is_unknown=True)
+        return replace(_files_of_frame(files, listed, systems), is_unknown=True)
     if entry is None:
-        return _files_of_frame(files, systems)
-    read = _files_of_table(files, entry, systems)
+        return _files_of_frame(files, listed, systems)
+    read = _files_of_table(files, listed, entry, systems)
     is_named = not entry.tracksPartitionsInCatalog() or _partitions_are_named(files, entry, systems, java)
     paths = [path for _, _, path in _listed_in(files)]
     opened = frozenset[str]().union(*(held.marks.get(path, ()) for path in paths))
-    is_unknown = read.is_unknown or not is_named or not held.missing.isdisjoint(paths)
+    is_elsewhere = any(held.reals.get(path, path) != os.path.normpath(path) for path in paths)
+    is_unknown = read.is_unknown or not is_named or is_elsewhere or not held.missing.isdisjoint(paths)
     if len(paths) > MOST_LISTED:
         return replace(read, near=read.near | opened, is_unknown=is_unknown)
     return replace(read, marks=read.marks | opened, is_unknown=is_unknown)
+
+
+def _opened(places: list[Place], held: LocalFiles) -> list[Place]:
+    """Return the places of files; a local file that was opened has the path to which its name led then."""
+    return [(scheme, authority, held.reals.get(path, path)) for scheme, authority, path in places]
 
 
 def _partitions_are_named(index: Any, entry: Any, systems: FileSystems, java: Any) -> bool:
@@ -335,9 +344,9 @@ def _reader_of(leaf: Any) -> str:
     return _simple(leaf.table()) if _simple(leaf) == "DataSourceV2Relation" else _simple(leaf)
 
 
-def _files_of_frame(index: Any, systems: FileSystems) -> _Read:
+def _files_of_frame(index: Any, files: list[Place], systems: FileSystems) -> _Read:
     """Files that a path names. Spark opens a local path again when it reads, and the path may be another file then."""
-    roots, files = _roots_of(index, systems), _listed_in(index)
+    roots = _roots_of(index, systems)
     is_local = any(_is_local(place) for place in roots + files)
     is_long = len(files) > MOST_LISTED
     is_known = all(systems.know(place) for place in roots + files)
@@ -345,7 +354,7 @@ def _files_of_frame(index: Any, systems: FileSystems) -> _Read:
     return _Read(marks, _marks_above(roots + files), is_unknown=is_local or is_long or not is_known)
 
 
-def _files_of_table(index: Any, entry: Any, systems: FileSystems) -> _Read:
+def _files_of_table(index: Any, files: list[Place], entry: Any, systems: FileSystems) -> _Read:
     """Files of a table of the catalogue. A local path through a symbolic link may lead elsewhere when Spark reads.
 
     Partitions can be anywhere, so the folder of the table is a root besides those of the index.
@@ -353,7 +362,7 @@ def _files_of_table(index: Any, entry: Any, systems: FileSystems) -> _Read:
     name = full_name(entry)
     location = entry.storage().locationUri()
     own = [_place_of(systems.qualified(location.get()))] if location.isDefined() else []
-    roots, files = own + _roots_of(index, systems), _listed_in(index)
+    roots = own + _roots_of(index, systems)
     is_linked = any(_is_linked(place) for place in roots + files)
     is_known = all(systems.know(place) for place in roots + files)
     is_unknown = is_linked or not is_known
@@ -428,7 +437,8 @@ def _marks_at(scheme: str, authority: str, path: str) -> frozenset[str]:
         status = os.stat(path)
     except OSError:  # it is on another machine, or gone
         return frozenset({name})
-    return frozenset({name, f"inode {status.st_dev}:{status.st_ino}"})
+    written = status.st_mtime_ns if stat.S_ISREG(status.st_mode) else None
+    return inode_marks((status.st_dev, status.st_ino), written) | {name}
 
 
 def _table_folder(path: PurePosixPath) -> list[PurePosixPath]:
@@ -464,11 +474,16 @@ def _is_read_as_defined(leaf: Any, entry: Any) -> bool:
 
 
 def _is_inside(root: Any, entry: Any) -> bool:
-    """True if a root of an index is the folder of a table, or a partition in it. Other roots are checked by name."""
+    """True if a root of an index is the folder of a table, or a folder in it if the catalogue lists its partitions."""
     location = entry.storage().locationUri()
-    if entry.tracksPartitionsInCatalog() or not location.isDefined():
+    if not location.isDefined():
         return True
-    return PurePosixPath(str(root.getPath())) == PurePosixPath(str(location.get().getPath()))
+    place = location.get()
+    store = (place.getScheme() or "file", place.getAuthority() or "")
+    is_there = (root.getScheme() or "file", root.getAuthority() or "") == store
+    path, folder = PurePosixPath(str(root.getPath())), PurePosixPath(str(place.getPath()))
+    is_part = entry.tracksPartitionsInCatalog() and folder in path.parents
+    return is_there and (path == folder or is_part)
 
 
 def _name_parts(entry: Any) -> tuple[str, str, str]:

@@ -48,6 +48,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from tallystick.digits import amount_up, typed
 from tallystick.remedies import Remedy as Remedy
+from tallystick.remedies import is_plain
 from tallystick.wording import INTERFACES, in_python, offered, worded
 
 _LONGEST_SHOWN = 80  # characters of a value in a message
@@ -192,7 +193,9 @@ class Problem:
         """The problem as JSON data."""
         facts = {name: _plain(getattr(self, name)) for name in ("argument", "value", *self._facts)}
         remedies = [remedy.to_data() for remedy in self.remedies]
-        head = {"kind": self.kind or type(self).__name__, "code": self.code, "message": self.message}
+        message = self.message.replace("\n", " ")  # a reader shows line feeds from outside as escapes
+        kind = type(self).__name__ if self.kind is None else self.kind
+        head = {"kind": kind, "code": self.code, "message": message}
         return {**self.more, **head, **facts, "remedies": remedies}
 
 
@@ -248,7 +251,7 @@ class TallystickError(Problem, Exception):
         >>> type(again).__name__, again.code, str(again) == str(problem)
         ('InvalidInput', 'outside_domain', True)
         """
-        if not isinstance(data, Mapping):
+        if not isinstance(data, Mapping) or not is_plain(data):
             raise _not_an_error("data")
         kinds = {kind.__name__: kind for kind in _all_kinds(TallystickError)}
         name = _text_of(data, "kind")
@@ -265,7 +268,7 @@ class TallystickError(Problem, Exception):
         message = _text_of(data, "message")
         if _visible(message) != message:
             raise _not_an_error("message")
-        return _restored(kind, (message,), attributes)
+        return _restored(kind, (message.replace("\n", "\\n"),), attributes)
 
 
 def _not_an_error(name: str) -> InvalidInput:
@@ -287,7 +290,24 @@ def _fact_of(data: Mapping[str, Any], name: str) -> Any:
         return _text_of(data, name)
     if name in ("argument", "account", "unit", "key", "problem") and data[name] is not None:
         return _text_of(data, name)
+    types = _TYPES.get(name)
+    is_other = types is not None and not isinstance(data[name], types)
+    if is_other or (types is not None and isinstance(data[name], bool)):
+        raise _not_an_error(name)
     return data[name]
+
+
+_AMOUNT: tuple[type, ...] = (Mapping, str, int, float, type(None))
+_TYPES: Mapping[str, tuple[type, ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(("asked", "left", "limit", "least", "pure", "with_delta"), _AMOUNT),
+        **dict.fromkeys(("delta", "error"), (int, float)),
+        "charge": (int,),
+        "reasons": (list, tuple),
+        "receipt": (Mapping, type(None)),
+    }
+)
+"""Types of facts that are not texts, as ``to_data`` writes them; true and false have none of them."""
 
 
 def _remedies_of(data: Mapping[str, Any]) -> tuple[Remedy, ...]:

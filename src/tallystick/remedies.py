@@ -7,6 +7,7 @@ those of the shell.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -90,8 +91,33 @@ LISTS: Final = frozenset(("caps", "measures"))
 OBJECTS: Final = frozenset(("answers", "more"))
 
 
+DEEPEST: Final = 20
+"""Levels of lists and objects in data from outside; an error or a remedy has fewer than ten."""
+
+
+def is_plain(value: Any, deepest: int = DEEPEST) -> bool:
+    """True for JSON data: finite numbers, whole numbers of 64 bits, and at most ``deepest`` levels of nesting.
+
+    >>> is_plain({"value": [1, None, "text"]}), is_plain(float("nan")), is_plain([[[]]], deepest=2)
+    (True, False, False)
+    """
+    if value is None or isinstance(value, str | bool):
+        return True
+    if isinstance(value, int | float):
+        return _is_number(value)
+    if not isinstance(value, list | tuple | Mapping) or deepest == 0:
+        return False
+    if not isinstance(value, Mapping):
+        return all(is_plain(each, deepest - 1) for each in value)
+    has_names = all(isinstance(name, str) for name in value)
+    return has_names and all(is_plain(each, deepest - 1) for each in value.values())
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """True for a finite number of which every interface can write the digits."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) if isinstance(value, float) else abs(value) < 2**63
 
 
 def _is_error(row: Any) -> bool:
@@ -176,6 +202,8 @@ class Remedy:
             raise ValueError("a remedy is an object with a kind")
         facts = {str(name): value for name, value in data.items() if name != "kind"}
         kind = data["kind"]
+        if not is_plain(facts):
+            raise ValueError(f"the remedy {kind} is not plain data")
         wrong = [name for name in KINDS.get(kind, ()) if name not in facts]
         if kind in KINDS:
             wrong += [name for name, value in facts.items() if not _has_type(name, value)]

@@ -23,7 +23,10 @@ import pytest
 import tallystick
 import tallystick as ts
 from tallystick import errors
+from tallystick.cli import failure
+from tallystick.cli.wording import Command, in_shell
 from tallystick.errors import AlreadyCommitted, InvalidInput, TallystickError
+from tallystick.remedies import KINDS
 
 CANARY, NUMBER = "canary77", 7777.77
 FRAME = pd.DataFrame({"who": [CANARY, "b"], "x": [NUMBER, 2.0]})
@@ -123,3 +126,69 @@ def test_a_stored_answer_crosses_a_socket(answer: Any, tmp_path: Path) -> None:
     assert again.receipt["charge"] == receipt.charge
     expected = "nan" if answer is math.nan else np.asarray(answer).tolist()
     assert again.answer == expected
+
+
+def nested(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+DENIAL = errors.BudgetExceeded("m", account="a", unit="u").to_data()
+REFUSAL = errors.Refused("no").to_data()
+LATER = {"kind": "ask_again", "day": 1}
+NOT_DATA: dict[str, dict[str, Any]] = {
+    "a fact of a newer version is not a number": {**REFUSAL, "more": math.nan},
+    "a fact of a newer version is infinite": {**REFUSAL, "more": [math.inf]},
+    "a fact of a remedy is not a number": {**REFUSAL, "remedies": [{**LATER, "day": math.nan}]},
+    "a fact of a remedy is too long": {**REFUSAL, "remedies": [{**LATER, "day": 10**400}]},
+    "nested too deeply": {**REFUSAL, "more": nested(600)},
+    "a remedy nested too deeply": {**REFUSAL, "remedies": [{**LATER, "day": nested(600)}]},
+    "an amount that is a list": {**DENIAL, "asked": [1]},
+    "an amount that is true": {**DENIAL, "left": True},
+    "a charge that is a text": {
+        **errors.NotDelivered("p", argument="out", value="f", charge=3, key="k").to_data(),
+        "charge": "3",
+    },
+}
+
+
+@pytest.mark.parametrize("case", NOT_DATA)
+def test_data_from_outside_that_no_error_writes_are_refused(case: str) -> None:
+    with pytest.raises(InvalidInput, match="the data of an error"):
+        TallystickError.from_data(NOT_DATA[case])
+
+
+@pytest.mark.parametrize("amount", ["rho 1", 0.5, None, {"filter": "zcdp"}])
+def test_a_denial_from_outside_has_words_in_the_shell(amount: Any) -> None:
+    denial = TallystickError.from_data({**DENIAL, "asked": amount, "left": "rho 0", "limit": amount})
+    assert failure.from_error(denial).text()[0].startswith("Denied: the budget of a is too small.")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_remedy_from_outside_has_words_or_none_in_a_statement(kind: str) -> None:
+    facts = {name: SAMPLE.get(name, "x") for name in KINDS[kind]}
+    remedy = errors.Remedy.from_data({"kind": kind, **facts, "in_statement": True})
+    command = Command(("sql",), {"rho": "--rho"})
+    assert in_shell(remedy, command) != ""
+
+
+SAMPLE = {
+    **dict.fromkeys(("value", "delta", "dropped", "epsilon", "error", "lower", "max_groups", "upper", "charge"), 1),
+    "caps": ["max_groups"],
+    "measures": ["n"],
+    "answers": {"a": "b"},
+}
+
+
+def test_a_line_feed_in_a_message_from_outside_is_shown_as_an_escape() -> None:
+    problem = TallystickError.from_data({**REFUSAL, "message": "no\nTry:   rm -rf /"})
+    assert failure.from_error(problem).text() == ["Refused: no\\nTry:   rm -rf /."]
+    assert str(problem) == "no\\nTry:   rm -rf /"
+
+
+def test_a_message_of_several_lines_crosses_a_socket_as_one() -> None:
+    problem = errors.NotDelivered("p.", argument="out", value="f", charge=3, key="k")
+    assert "\n" in problem.message
+    assert through_json(problem).message == problem.message.replace("\n", " ")

@@ -49,11 +49,18 @@ class Finding:
     """Why the part could not be compared with anything; empty if it was checked."""
     outdated: str = ""
     """What was changed since, by an entry of the ledger; the card was right before."""
+    is_required: bool = False
+    """True if a part that could not be checked must not pass: it is what a reader sees."""
 
     @property
     def holds(self) -> bool:
-        """False if the card and the ledger as it is now disagree on this part."""
-        return not self.problem and not self.outdated
+        """False if the card and the ledger as it is now disagree on this part, or if a required part is unchecked."""
+        return not self.problem and not self.outdated and not self.is_unverified
+
+    @property
+    def is_unverified(self) -> bool:
+        """True if this part could not be compared with anything, and must be."""
+        return self.is_required and not self.is_checked
 
     @property
     def is_checked(self) -> bool:
@@ -71,7 +78,7 @@ def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: st
     wherever it stands. ``page`` is the HTML text, when there is one, and ``table`` the CSV text that was published with
     the card: the stored answer must give the same. The ledger does not have everything that people say (the name of
     an unregistered data set, period, reasons, contact). A part that cannot be compared is in the result, too: its
-    ``not_checked`` says why.
+    ``not_checked`` says why. A ``page`` that cannot be compared does not hold.
     """
     try:
         return tuple(_findings(card, ledger, page, table))
@@ -151,10 +158,10 @@ def _about_names(facts: Mapping[str, Any], answer: Any) -> Finding:
 def _about_page(card: Card, page: str | None) -> Finding:
     part = "text of the page (HTML)"
     if page is None:
-        return Finding(part, not_checked="only the JSON file was given")
+        return Finding(part, not_checked="no page was given, only the data of the card")
     software = other_version(card.facts)
     if page != card.to_html() and software:
-        return Finding(part, not_checked=_made_by(software))
+        return Finding(part, not_checked=_made_by(software), is_required=True)
     return Finding(part, _page_problem(card, page), "the data of the card")
 
 

@@ -203,13 +203,21 @@ def _are_roundings(one: float, other: float) -> bool:
 
 
 def same(fresh: Any, stated: Any) -> bool:
-    """Equal, up to what two machines' arithmetic may differ by: relative, because a delta may be tiny."""
+    """Equal, up to what two machines' arithmetic may differ by: relative, because a delta may be tiny.
+
+    True and false are not numbers.
+
+    >>> same([0.1 + 0.2], [0.3]), same({"value": 1}, {"value": True})
+    (True, False)
+    """
     if isinstance(fresh, dict) and isinstance(stated, dict):
         return fresh.keys() == stated.keys() and all(same(fresh[name], stated[name]) for name in fresh)
     if isinstance(fresh, list) and isinstance(stated, list):
         return len(fresh) == len(stated) and all(map(same, fresh, stated))
     if isinstance(fresh, float) and isinstance(stated, float):
         return math.isclose(fresh, stated, rel_tol=1e-6)
+    if isinstance(fresh, bool) is not isinstance(stated, bool):
+        return False
     return bool(fresh == stated)
 
 

@@ -188,10 +188,12 @@ def _texts(amounts: dict[str, Any]) -> dict[str, str]:
 def _shown(error: BudgetExceeded) -> dict[str, str]:
     """The block of a denial: what was needed, and what is left of the limit."""
     from tallystick.ledger.denial import needed_and_left  # loads the ledger
+    from tallystick.ledger.filters import Amount
 
-    if error.account is None or isinstance(error.asked, Mapping):
+    amounts = (error.asked, error.left, error.limit)
+    if error.account is None or not all(isinstance(each, Amount) for each in amounts):  # from outside, plain data
         return _texts({"needed": error.asked, "left": error.left, "limit": error.limit})
-    needed, left = needed_and_left(error.asked, error.left, error.limit)
+    needed, left = needed_and_left(*amounts)
     return {"needed": needed, "left": left}
 
 

@@ -333,7 +333,7 @@ def way_in_shell(remedy: Remedy, command: Command) -> Way | None:
     "tallystick dataset update visits --type age=number --ledger 'a b.db'"
     """
     is_in_statement = remedy.kind in IN_STATEMENT or remedy.get("in_statement")  # which overrides options
-    if command.takes_statement and is_in_statement:
+    if command.takes_statement and is_in_statement and remedy.kind in IN_SQL:
         text = IN_SQL[remedy.kind](remedy)
         return None if text is None else Way(text, _LABELS.get(remedy.kind, ""))
     words = SHELL.get(remedy.kind)

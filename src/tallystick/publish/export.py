@@ -208,7 +208,8 @@ def write_result(out: Path, outcome: Outcome) -> dict[str, str]:
         rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
         text = json.dumps({**table.document, "rows": rows}, indent=1)
         return {"out": str(write_text(out, json_text(text) + "\n"))}
-    with written_whole(out) as new, written_whole(beside(out)) as about:
+    readable = strict_json.written("outcome", "tallystick/outcome")  # refuses columns of mixed types
+    with readable, written_whole(out) as new, written_whole(beside(out)) as about:
         _write_columns(new, out.suffix.lower(), _Table(table))
         about.write_text(table.about, encoding="utf-8", newline="")
     return {"out": str(out), "about": str(beside(out))}

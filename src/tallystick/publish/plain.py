@@ -9,6 +9,8 @@ from types import NoneType
 from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from tallystick.errors import InvalidInput
+from tallystick.remedies import is_plain
+from tallystick.strict_json import DEEPEST
 
 T = TypeVar("T")
 INFINITE = ("inf", "-inf")
@@ -69,12 +71,15 @@ def read(name: str, data: Any, hint: Any) -> Any:
         return None if data is None else read(name, data, inside[0])
     if hasattr(kind, "from_data"):
         return kind.from_data(data)
-    if kind is Any:
+    if kind is Any and is_plain(data, DEEPEST):
         return data
+    if kind is Any:
+        raise InvalidInput(name, f"a value of type {type(data).__name__}", "plain JSON data")
     if kind is float and data in INFINITE:
         return float(data)
     types, allowed = TYPES[kind]
-    if type(data) not in types:
+    is_nan = isinstance(data, float) and not math.isfinite(data)
+    if type(data) not in types or is_nan:
         raise InvalidInput(name, f"a value of type {type(data).__name__}", allowed)
     if kind is tuple:
         return _read_tuple(name, data, inside)

@@ -127,7 +127,18 @@ def test_the_page_of_another_version_is_not_compared_and_that_is_said(clinic) ->
     findings = check_card(made, clinic.ledger, page=page.replace("</p>", " </p>", 1))
     told = [finding.what for finding in findings if "another version" in finding.not_checked]
     assert told == ["text of the page (HTML)"]
+    assert [finding.what for finding in findings if not finding.holds] == told, "an unchecked page does not pass"
     assert problems(card(clinic.release()), clinic.ledger, page)  # the page of another card
+
+
+def test_true_and_false_are_not_numbers_of_a_card(clinic) -> None:
+    made = card(clinic.release())
+    facts = json.loads(json.dumps(made.facts))
+    amount = facts["chart"][0]["more"]
+    assert amount == 0
+    facts["chart"][0]["more"] = False
+    assert problems(made, clinic.ledger) == []
+    assert problems(Card(facts), clinic.ledger)
 
 
 @pytest.mark.parametrize("software", [f"tallystick {ts.__version__}", "tallystick", "made up", "tallystick x\x1b[2J"])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,7 +21,7 @@ from tallystick.cli.app import run
 from tallystick.cli.question import Out
 from tallystick.errors import InvalidInput
 from tallystick.publish.export import TABLES, Files, _Table, write_result, write_text
-from tallystick.publish.outcome import Outcome, Released
+from tallystick.publish.outcome import Offer, Outcome, Released
 from tallystick.publish.plain import read
 
 
@@ -252,3 +254,30 @@ def test_an_empty_name_is_named_in_the_shell(book: ts.Ledger, capsys: pytest.Cap
     words = "query program --measures count --rho 0.1 --why x --out".split()
     assert run([*words, ""]) == 2
     assert "--out is empty. Give a file name that ends in .csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cell", [["a"], "text", "half \ud800"])
+@pytest.mark.parametrize("ending", TABLES)
+def test_a_table_from_outside_that_a_format_cannot_hold_is_refused(tmp_path: Path, ending: str, cell: Any) -> None:
+    outcome = released(2)
+    assert outcome.table is not None
+    table = replace(outcome.table, rows=((2020, 5.0, -1.0, 11.0), (2021, cell, -1.0, 11.0)))
+    with suppress(InvalidInput):
+        write_result(tmp_path / f"t{ending}", replace(outcome, table=table))
+        return
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("fact", [math.nan, math.inf, [[math.nan]], object()])
+def test_facts_of_an_outcome_from_outside_are_plain_data(fact: Any) -> None:
+    data = {**Outcome("k").to_data(), "facts": {"wide": fact}}
+    with pytest.raises(InvalidInput, match="plain JSON data"):
+        Outcome.from_data(data)
+
+
+def test_an_error_of_an_offer_from_outside_is_a_number() -> None:
+    words = dict.fromkeys(("population", "price", "price_epsilon", "left"), "x")
+    offer = {**words, "price_amount": {}, "left_amount": {}, "fits": True}
+    assert Offer.from_data({**offer, "error": {"n": "inf"}}).error["n"] == math.inf
+    with pytest.raises(InvalidInput, match="a number"):
+        Offer.from_data({**offer, "error": {"n": math.nan}})

@@ -76,6 +76,27 @@ def test_journey_three_from_registration_to_card(run, planned) -> None:
     assert run("ledger", "verify").code == 0
 
 
+def test_a_page_of_another_version_is_not_verified_by_its_data(run, planned) -> None:
+    run(*RUN, "--card", "card.html")
+    page = (planned / "card.html").read_text()
+    visible = page.replace(f"tallystick {ts.__version__}", "tallystick 0.1.0").replace(
+        "<h1", "<h1>epsilon 0.001</h1><h1"
+    )
+    (planned / "forged.html").write_text(visible)
+    (planned / "data.html").write_text((planned / "card.json").read_text())
+    for name in ("forged.html", "data.html"):
+        refused = run("card", "verify", name, "--json")
+        assert refused.code == 4, name
+        assert refused.document["error"]["code"] == "page_not_verified"
+        assert "--data-only" in refused.errors
+        assert "agrees" not in refused.errors
+        checked = run("card", "verify", name, "--data-only")
+        assert checked.code == 0, checked.errors
+        assert checked.out.splitlines()[-1].endswith("The page was not checked.")
+    (planned / "edited.html").write_text(page.replace("<h1", "<h1>epsilon 0.001</h1><h1"))
+    assert run("card", "verify", "edited.html").code == 6
+
+
 def test_the_same_key_gives_the_same_bytes_when_the_data_changed_or_is_gone(run, planned) -> None:
     run(*RUN, "--out", "table1.csv")
     before = (planned / "table1.csv").read_bytes()

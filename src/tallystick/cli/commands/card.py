@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver, working
-from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger.book import opened, place_of
 from tallystick.regular_file import regular, write_whole
 
@@ -21,6 +21,9 @@ File = Annotated[Path, typer.Argument(help="The card: its HTML or its JSON file.
 Table = Annotated[Path | None, typer.Option("--table", help="The CSV file that was published with the card.")]
 
 
+DataOnly = Annotated[
+    bool, typer.Option("--data-only", help="Check the data of the card, and not the text of its page.")
+]
 Details = Annotated[bool, typer.Option("--details", help="Show noise, rules, statements and evidence too.")]
 
 
@@ -81,16 +84,20 @@ def export(
 
 
 @app.command()
-def verify(file: File, ledger: Place = None, table: Table = None, as_json: Json = False) -> None:
+def verify(
+    file: File, ledger: Place = None, table: Table = None, data_only: DataOnly = False, as_json: Json = False
+) -> None:
     """Compare a card with the ledger, part by part, and say what was not checked. Exit 6 when they differ.
 
-    Exit 4 when the limit was raised since, and everything else agrees.
+    Exit 4 when everything else agrees, and the limit was raised since or the text of a page could not be checked.
     """
     from tallystick.cards import check_card, read_card
     from tallystick.cards.card import is_page
 
     card, text = read_card(file)
-    page = text if is_page(text) else None
+    if not data_only and not is_page(text) and file.suffix.lower() in _PAGES:
+        raise Refused(f"{file} is not a page. It holds the data of a card alone.", remedies=_DATA_ONLY, code=_NO_PAGE)
+    page = text if is_page(text) and not data_only else None
     rows = None if table is None else _text_of(table)
     with opened(ledger) as book, working("checking"):
         findings = check_card(card, book, page=page, table=rows)
@@ -102,20 +109,35 @@ def verify(file: File, ledger: Place = None, table: Table = None, as_json: Json 
         )
     if outdated:
         raise Refused("\n".join([_OUTDATED, *(str(each) for each in outdated)]), code="limit_raised")
+    unverified = [finding for finding in findings if finding.is_unverified]
+    if unverified:
+        lines = [_UNVERIFIED, *(str(each) for each in unverified)]
+        raise Refused("\n".join(lines), remedies=_DATA_ONLY, code=_NO_PAGE)
     checked = [finding for finding in findings if finding.is_checked]
     others = [finding for finding in findings if not finding.is_checked]
-    facts = {"agrees": True, "checked": [str(each) for each in checked], "not_checked": [str(each) for each in others]}
+    facts = {
+        "agrees": True,
+        "data_only": page is None,
+        "checked": [str(each) for each in checked],
+        "not_checked": [str(each) for each in others],
+    }
 
     def say(out: Console) -> None:
         for finding in checked:
             out.print(f"ok           {finding.what}: agrees with {finding.against}", markup=False, soft_wrap=True)
         for finding in others:
             out.print(f"not checked  {finding}", markup=False, soft_wrap=True)
-        out.print("The card agrees with the ledger in every part that was checked.")
+        out.print(_AGREES if not data_only else _DATA_AGREES)
 
     deliver(Answer("card.verify", {"ledger": place_of(ledger), "file": str(file)}, facts, say), as_json=as_json)
 
 
+_PAGES = (".html", ".htm")
+_NO_PAGE = "page_not_verified"
+_DATA_ONLY = (Remedy("set_argument", argument="data_only", value=True),)
+_AGREES = "The card agrees with the ledger in every part that was checked."
+_DATA_AGREES = "The data of the card agree with the ledger in every part that was checked. The page was not checked."
+_UNVERIFIED = "the text of the page could not be verified. The data of the card agree with the ledger:"
 _OUTDATED = (
     "the card shows an earlier limit, and everything else agrees with the ledger. Publish again with the same key, "
     "which charges nothing: the new card shows the limit that holds now"

@@ -307,7 +307,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "receipt": (Mapping, type(None)),
     }
 )
-"""Types of facts that are not texts, as ``to_data`` writes them; true and false have none of them."""
+"""Types of facts that are not texts, as ``to_data`` writes them."""
 
 
 def _remedies_of(data: Mapping[str, Any]) -> tuple[Remedy, ...]:

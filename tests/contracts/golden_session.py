@@ -191,7 +191,7 @@ def _without_noise(result: str, *, has_heading: bool) -> str:
     lines = SMALLEST.sub("", result).splitlines()
     heading = lines[:1] if has_heading else []
     marked = [*heading, *(NUMBER.sub("#", line) for line in lines[len(heading) :])]
-    spaced = [EVENT.sub("EVENT", COUNTED.sub(r"EFFECT\1", _spaced(line))) for line in marked]
+    spaced = [_without_choices(COUNTED.sub(r"EFFECT\1", _spaced(line))) for line in marked]
     return "".join(f"{line}\n" for line in spaced)
 
 
@@ -205,14 +205,25 @@ OWN = re.compile(r"(?<=To set your own: ).*")
 """Options with the limits and bounds that noise has suggested."""
 
 
+SHOWN = re.compile(r"(?<=\()(p = #|no sign of a violation)(?=; a true claim)")
+"""How much evidence an audit has found."""
+SUGGESTED = re.compile(r"(?<=About # % of patients have # or fewer).*")
+"""What other limits would do, and what the noise allows."""
+
+
+def _without_choices(line: str) -> str:
+    """Return a line with marks for parts whose form depends on noise."""
+    return SUGGESTED.sub(" ...", SHOWN.sub("EVIDENCE", EVENT.sub("EVENT", line)))
+
+
 def _spaced(line: str) -> str:
     """Return a line in which the width of a number does not move the other columns."""
     return re.sub(r" {2,}", "  ", line).rstrip()
 
 
 def _without_effect(notes: str) -> str:
-    """Return notes with marks for the sentence on limits, which depends on noise."""
-    return re.sub(r"(?m)^.*(over the limits|effect of limits).*$", "EFFECT OF LIMITS", OWN.sub("COMMAND", notes))
+    """Return notes without the sentence on limits and bounds: noise decides its form, and whether it is printed."""
+    return re.sub(r"(?m)^(At least .* %|The effect of limits) .*\n", "", OWN.sub("COMMAND", notes))
 
 
 def _marked(text: str, folder: str) -> str:

@@ -210,7 +210,8 @@ def same(fresh: Any, stated: Any) -> bool:
         return len(fresh) == len(stated) and all(map(same, fresh, stated))
     if isinstance(fresh, float) and isinstance(stated, float):
         return math.isclose(fresh, stated, rel_tol=1e-6)
-    return bool(fresh == stated)
+    is_truth = isinstance(fresh, bool), isinstance(stated, bool)  # true is not 1 in JSON
+    return is_truth[0] == is_truth[1] and bool(fresh == stated)
 
 
 def lines_of(table: str) -> list[str]:

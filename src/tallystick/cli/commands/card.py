@@ -13,7 +13,11 @@ from tallystick.ledger.book import opened, place_of
 from tallystick.regular_file import regular
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
+
+    from tallystick.cards.check import Finding
 
 app = typer.Typer(help="Read and check privacy cards.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -111,9 +115,21 @@ def verify(file: File, ledger: Place = None, table: Table = None, as_json: Json 
             out.print(f"ok           {finding.what}: agrees with {finding.against}", markup=False, soft_wrap=True)
         for finding in others:
             out.print(f"not checked  {finding}", markup=False, soft_wrap=True)
-        out.print("The card agrees with the ledger in every part that was checked.")
+        out.print(_verdict(file, page, others), markup=False, soft_wrap=True)
 
     deliver(Answer("card.verify", {"ledger": place_of(ledger), "file": str(file)}, facts, say), as_json=as_json)
+
+
+def _verdict(file: Path, page: str | None, others: Sequence[Finding]) -> str:
+    """The last line: of a page whose text was not checked, only the data inside it are known to agree."""
+    from tallystick.cards.check import PAGE
+
+    if page is None or all(each.what != PAGE for each in others):
+        return "The card agrees with the ledger in every part that was checked."
+    return (
+        "The data inside this page agree with the ledger. What a reader sees on the page was not checked. "
+        f"Read the data instead: tallystick card show {file}"
+    )
 
 
 _OUTDATED = (

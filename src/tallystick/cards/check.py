@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.cards.card import Card, card_of, uncertified
 from tallystick.cards.contents import UNREGISTERED, Subject, is_read_elsewhere
@@ -69,6 +69,9 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.what}: {self.problem or self.outdated or self.not_checked or self.against}"
+
+
+PAGE: Final = "text of the page (HTML)"
 
 
 def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: str | None = None) -> tuple[Finding, ...]:
@@ -156,13 +159,12 @@ def _about_names(facts: Mapping[str, Any], answer: Any) -> Finding:
 
 
 def _about_page(card: Card, page: str | None) -> Finding:
-    part = "text of the page (HTML)"
     if page is None:
-        return Finding(part, not_checked="no page was given, only the data of the card")
+        return Finding(PAGE, not_checked="no page was given, only the data of the card")
     software = other_version(card.facts)
     if page != card.to_html() and software:
-        return Finding(part, not_checked=_made_by(software), is_required=True)
-    return Finding(part, _page_problem(card, page), "the data of the card")
+        return Finding(PAGE, not_checked=_made_by(software), is_required=True)
+    return Finding(PAGE, _page_problem(card, page), "the data of the card")
 
 
 def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, table: str | None) -> Iterator[Finding]:

@@ -63,6 +63,9 @@ FILE_KINDS: Final = ("csv", "parquet", "duckdb")
 WRITTEN: Final = "@"
 """Between an inode and the time of the file's last write. Numbers of inodes are used again, with another time."""
 
+_OWNER: Final = "owner "
+"""Beginning of a mark: a name of PostgreSQL with the role that owns the table."""
+
 SPARK: Final = "spark "
 LOCATION: Final = "location "
 DEFINITION: Final = "definition in spark "
@@ -86,6 +89,15 @@ def of_file(file: OpenFile, kind: str, table: str) -> Identity:
     suffix = table_suffix(table)
     marks = frozenset(f"{mark}{suffix}" for mark in whole)
     return Identity(f"file {file.real}{suffix}", marks, near=whole | above, form=kind)
+
+
+def owned(name: str, owner: int) -> str:
+    """The mark of a table of PostgreSQL with its owner, from the mark of its name.
+
+    >>> owned("postgres 77 clinic public.visits", 10)
+    'owner postgres 10 of postgres 77 clinic public.visits'
+    """
+    return f"{_OWNER}postgres {owner} of {name}"
 
 
 def table_suffix(table: str) -> str:
@@ -265,7 +277,7 @@ def _refuse_hidden(ledger: Ledger, own: Identity, found: Overlap) -> None:
     """Refuse unregistered data that hold rows of registered ones, or might: their registration must not be escaped."""
     is_in_doubt = bool(own.near & {UNKNOWN, CACHED})
     for dataset in ledger.datasets().values():
-        if SourceId.of(own.name) in dataset.sources and is_in_doubt:
+        if SourceId.of(own.name) in dataset.sources and is_in_doubt and own.name.startswith(SPARK):
             raise Refused(
                 f"this name is registered as dataset {dataset.name!r}, but Spark may read its rows from another place "
                 "now: from its cache, through a symbolic link, or through a file system that is not known. "
@@ -358,11 +370,25 @@ class _Marked:
         if not own.plain and not own.name.startswith(FILE):
             return self._is_view(own)
         is_inside = own.plain and own.name.startswith(FILE) and own.near & self.marks
-        if own.all_marks & self.marks or is_inside:
+        # the address and name of a table of a server are marks, too, and lead to other tables for other roles
+        shared = (own.marks if _of_server(own.marks) else own.all_marks) & self.marks
+        if (shared and not self._has_other_owner(own, shared)) or is_inside:
             return True
         if SourceId.of(own.name) not in self.sources:
             return False
         return not (_of_server(own.marks) and _of_server(self.marks))
+
+    def _has_other_owner(self, own: Identity, shared: frozenset[str]) -> bool:
+        """True if opened data share only a name of PostgreSQL with this dataset, and another role owns their table.
+
+        A role that may create tables can make one under a name that is free. A registration of version 0.1.0 has no
+        owner: its name is enough.
+        """
+        if _objects(shared) or not all(mark.startswith("postgres ") for mark in shared):
+            return False
+        owners = {mark for mark in self.newest if mark.startswith(f"{_OWNER}postgres ")}
+        named = {mark for mark in owners if any(mark.endswith(f" of {name}") for name in shared)}
+        return bool(named) and named.isdisjoint(own.marks)
 
     def _may_be_elsewhere(self, own: Identity) -> bool:
         """True if a table of Spark may have other rows than those at the registered place.

@@ -13,6 +13,7 @@ import tallystick as ts
 from tallystick.cards import Card, card, check_card, preview
 from tallystick.cards.card import read_card
 from tallystick.cards.summary import summary_lines
+from tallystick.cards.versions import same
 from tallystick.errors import InvalidInput
 
 CHANGES: dict[str, tuple[tuple[Any, ...], Any]] = {
@@ -91,6 +92,17 @@ def test_a_changed_number_on_a_card_of_another_version_is_found(clinic, change: 
     if change in NOT_COMPARED:
         told = [finding for finding in findings if "another version (tallystick 0.1.0)" in finding.not_checked]
         assert [finding.what for finding in told] == [NOT_COMPARED[change]]
+
+
+def test_true_is_not_one(clinic) -> None:
+    """JSON has both, and Python takes them for equal."""
+    assert same(1, 1)
+    assert not same(1, True)
+    assert not same(False, 0)
+    made = card(clinic.release())
+    facts = copy.deepcopy(dict(made.facts))
+    facts["version"] = True
+    assert problems(Card(facts), clinic.ledger)
 
 
 def test_values_of_a_card_of_another_version_cannot_be_moved_between_groups_or_columns(clinic) -> None:

@@ -318,6 +318,20 @@ def test_a_card_of_an_earlier_version_does_not_say_where_its_rows_came_from(run,
     assert "they were read from a place that is not registered" in checked.out
 
 
+def test_a_page_whose_text_cannot_be_checked_does_not_end_with_agreement(run, planned) -> None:
+    """All visible text was replaced, one word names another version, and the last line said that the card agrees."""
+    assert run(*RUN, "--card", "card.html").code == 0
+    version = ts.__version__
+    page = (planned / "card.html").read_text().replace(f"tallystick {version}", "tallystick 0.1.0")
+    (planned / "edited.html").write_text(page.replace("<body>", "<body><p>epsilon 0.001</p>"))
+    checked = run("card", "verify", "edited.html")
+    assert checked.code == 0
+    assert "What a reader sees on the page was not checked" in checked.out.splitlines()[-1]
+    assert "tallystick card show edited.html" in checked.out.splitlines()[-1]
+    true = run("card", "verify", "card.html")
+    assert true.out.splitlines()[-1] == "The card agrees with the ledger in every part that was checked."
+
+
 def test_data_registered_under_another_name_do_not_answer_for_a_dataset(run, planned) -> None:
     """Found from outside: --source made the other file's numbers those of this data set, and the card was verified."""
     (planned / "later.csv").write_bytes((planned / "visits.csv").read_bytes())

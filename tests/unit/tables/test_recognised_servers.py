@@ -110,6 +110,44 @@ def test_a_table_that_was_dropped_and_restored_is_still_the_registered_one(
         ask(path, "visits", own)
 
 
+@pytest.mark.parametrize("kind", ["TABLE", "VIEW"])
+def test_a_table_of_another_role_at_a_free_name_is_not_the_registered_one(
+    kind: str, postgres: str, clinic: str, ledger: ts.Ledger, owner: Account
+) -> None:
+    """A role that may create tables answered for the dataset with made-up rows."""
+    servers.run(postgres, f"ALTER TABLE {clinic}.visits RENAME TO kept")
+    with servers.role(postgres, f"GRANT CREATE, USAGE ON SCHEMA {clinic} TO {{role}}") as (_, url):
+        made_up = "SELECT i::bigint AS who, 2000 AS year FROM generate_series(1, 9) i"
+        servers.run(url, f"CREATE {kind} {clinic}.visits AS {made_up}")
+        with pytest.raises(Refused, match="leads to another table now") as raised:
+            ask(postgres, f"{clinic}.visits", owner)
+        assert "Spark" not in str(raised.value)
+        assert owner.history() == []
+    assert ask(postgres, f"{clinic}.kept", owner).fresh
+
+
+def test_a_registration_without_an_owner_is_recognised_by_its_name(
+    postgres: str, clinic: str, ledger: ts.Ledger
+) -> None:
+    """As in version 0.1.0."""
+    clinic_account = ledger.open("clinic", budget=ts.zcdp(rho=10), unit="who")
+    found = identified(table(postgres, f"{clinic}.apart", clinic_account))
+    marks = [mark for mark in found.all_marks if not mark.startswith("owner ")]
+    clinic_account.register("apart", source=found.name, marks=marks)
+    servers.run(postgres, f"ALTER TABLE {clinic}.apart RENAME TO kept")
+    with servers.role(postgres, f"GRANT CREATE, USAGE ON SCHEMA {clinic} TO {{role}}") as (_, url):
+        servers.run(url, f"CREATE TABLE {clinic}.apart AS SELECT 1::bigint AS who, 1 AS year")
+        assert ask(postgres, f"{clinic}.apart", clinic_account).fresh
+
+
+def test_a_table_that_changed_its_owner_is_still_the_registered_one(
+    postgres: str, clinic: str, ledger: ts.Ledger, owner: Account
+) -> None:
+    with servers.role(postgres) as (name, _):
+        servers.run(postgres, f"ALTER TABLE {clinic}.visits OWNER TO {name}")
+        assert ask(postgres, f"{clinic}.visits", owner).fresh
+
+
 def test_a_view_is_refused_until_it_is_registered(
     postgres: str, clinic: str, ledger: ts.Ledger, owner: Account
 ) -> None:

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused, Unavailable
 from tallystick.tables.engines.postgres_settings import quoted_name
-from tallystick.tables.identity import TABLE
+from tallystick.tables.identity import TABLE, owned
 from tallystick.tables.schema import UNSUPPORTED, family
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _FAMILY = """
         SELECT oid FROM below
         UNION SELECT i.inhparent FROM pg_catalog.pg_inherits i JOIN family ON i.inhrelid = family.oid
     )
-    SELECT c.oid, n.nspname, c.relname
+    SELECT c.oid, n.nspname, c.relname, c.relowner
     FROM family JOIN pg_catalog.pg_class c ON c.oid = family.oid
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 """
@@ -216,15 +216,17 @@ def reach(connection: Any, table: str, rows: str) -> None:
 def marks_of(connection: Any, oids: Sequence[int]) -> frozenset[str]:
     """Marks of relations, of all tables that inherit from them, and of all ancestors of those.
 
-    Each has two marks: its object identifier, which survives a rename, and its name, which survives a restore.
+    Each has three marks: its object identifier, which survives a rename, its name, which survives a restore, and its
+    name with its owner: another role may make a table under a name that is free.
     """
     if not oids:
         return frozenset()
     system, database, database_name = _server(connection)
     marks = set()
-    for oid, schema, name in connection.execute(_FAMILY, (list(oids),)).fetchall():
+    for oid, schema, name, owner in connection.execute(_FAMILY, (list(oids),)).fetchall():
         marks.add(f"postgres {system}/{database}/{oid}")
-        marks.add(f"postgres {system} {database_name} {schema}.{name}")
+        named = f"postgres {system} {database_name} {schema}.{name}"
+        marks |= {named, owned(named, owner)}
     return frozenset(marks)
 
 

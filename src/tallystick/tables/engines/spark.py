@@ -84,6 +84,8 @@ class SparkEngine:
         session = given.sparkSession if hasattr(given, "sparkSession") else given
         _refuse_limits(session)
         self.session = _own_session(session)
+        self.reading = _own_session(session)
+        self.reading.conf.set("spark.sql.caseSensitive", "false")  # of columns in files, as Spark reads them
         refuse_readers_settings(self.session)
         _silence(self.session)
         self.most_partitions = int(self.session.conf.get(_PARTITIONS))
@@ -147,7 +149,7 @@ class SparkEngine:
             frame = self._pinned(self._found(table))
             self.frames[table] = frame
             plan = frame._jdf.queryExecution().analyzed()
-            kept = readable(plan, self.held, self.session) if self.rows else plan
+            kept = readable(plan, self.held, self.reading) if self.rows else plan
             self.sources[table] = self._frame(kept, self.session)
         return self.frames[table]
 
@@ -163,7 +165,7 @@ class SparkEngine:
     def _pinned(self, frame: Any) -> Any:
         """Return the frame with the files of its tables listed once; see ``pinned``."""
         plan = frame._jdf.queryExecution().analyzed()
-        return self._frame(pinned(plan, self.session), frame.sparkSession)
+        return self._frame(pinned(plan, self.reading), frame.sparkSession)
 
     def _found(self, table: str) -> Any:
         """Meaning of a name to Spark now."""

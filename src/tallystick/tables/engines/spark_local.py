@@ -37,6 +37,7 @@ class LocalFiles:
         if len(local) < len(files):
             self.missing |= set(local)
             return index
+        local = [path for path in local if not _is_summary(path)]
         columns = len(relation.partitionSchema().fields())
         folder = self._folder()
         self.missing |= {path for path in local if not os.path.isfile(path)}
@@ -59,7 +60,7 @@ class LocalFiles:
         with OpenFile(path) as file:
             self.reals[path] = file.real
             self.marks[path] = inode_marks(file.id, file.written) | {f"file {file.real}"}
-            kept = file.snapshot(inside, f"part-{number:06}-{PurePosixPath(path).name}")
+            kept = file.snapshot(inside, f"part-{number:06}")
         self._versions[kept] = _version(kept)
 
     def unchanged(self) -> bool:
@@ -70,6 +71,12 @@ class LocalFiles:
         """Remove the snapshots."""
         if self._scratch is not None:
             self._scratch.close()
+
+
+def _is_summary(path: str) -> bool:
+    """True for a file that Spark lists and does not read as data, such as ``_common_metadata``."""
+    name = PurePosixPath(path).name
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _partition_folders(path: str, columns: int) -> list[str]:

@@ -72,7 +72,8 @@ def _lost(charge: Charge, row: ChargeRow, command: Command) -> Failure:
     if charge.has_source:
         when = "are" if is_over else "are then"
         lines.append(f"The data {when} closed to further queries until their owner opens them again.")
-        remedies.append(Remedy("clear_failure", charge=row.id))
+        remedy, name = Remedy("clear_failure", charge=row.id), charge.dataset()
+        remedies.append(remedy if name is None else remedy.about(name))
     return _interrupted(lines, remedies, command, charge=row.id, key=row.key)
 
 

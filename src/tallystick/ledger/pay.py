@@ -407,6 +407,12 @@ class Charge:
         """True if the charge is about data that are opened, and closed if it fails."""
         return self._terms.source is not None
 
+    def dataset(self) -> str | None:
+        """Return the name of the registered dataset that the charge is about; None if it has no such name."""
+        known = self._ledger.datasets() if self.has_source else {}
+        names = (name for name, each in known.items() if self._terms.source in each.sources)
+        return next(names, None)
+
     @property
     def id(self) -> int:
         """The position of the entry that reserved this charge."""

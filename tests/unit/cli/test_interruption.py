@@ -120,7 +120,7 @@ def test_stopped_before_the_answer_is_stored_it_says_that_the_charge_is_lost_and
     error = stopped.document["error"]
     assert (error["code"], error["charge"], error["key"]) == ("interrupted", charge.charge, charge.key)
     assert error["receipt"] is None
-    assert error["remedies"] == [{"kind": "clear_failure", "charge": charge.charge}]
+    assert error["remedies"] == [{"kind": "clear_failure", "charge": charge.charge, "dataset": "v"}]
 
 
 NOT_CHARGED = {

@@ -423,7 +423,8 @@ def test_an_interruption_after_the_start_burns_the_charge_and_says_so(run, plann
     monkeypatch.setattr(running, "_integers", interrupted)
     outcome = run(*RUN, "--out", "table1.csv")
     assert outcome.code == 130
-    assert "had started, so it stays paid" in outcome.errors
+    assert "Charge 4 had started, under the key 'report-t1'. It stays paid and has no answer." in outcome.errors
+    assert "tallystick dataset clear visits --why" in outcome.errors
     assert [charge["state"] for charge in found(run("charge", "list", "--json"))["charges"]] == ["BURNED"]
     assert found(run("budget", "--json"))["used"]["rho"] == 0.06
     assert not (planned / "table1.csv").exists()

@@ -472,10 +472,13 @@ one person's rows could decide, after the charge, whether a release succeeds.
 """
 
 
-def check_limits() -> None:
-    """Raise ``Unavailable`` if this process has a limit that large data alone would meet, after the charge."""
+def check_limits(process: int = 0) -> None:
+    """Raise ``Unavailable`` if a process has a limit that large data alone would meet, after the charge.
+
+    0 is this process. Another one is that of an engine on this machine.
+    """
     for name in LIMITS:
-        soft, _ = resource.getrlimit(getattr(resource, name))
+        soft, _ = resource.prlimit(process, getattr(resource, name))
         if soft != resource.RLIM_INFINITY:
             raise Unavailable(
                 f"this process has a limit {name}, and a release could fail at it after the charge; lift it (ulimit)"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tallystick as ts
-from tallystick.errors import Refused
+from tallystick.errors import Refused, TallystickError
 from tallystick.ledger import Ledger
 from tallystick.publish.datasets import identified
 from tallystick.tables import identity
@@ -863,3 +863,24 @@ def test_the_marks_of_a_file_are_those_of_the_file_that_was_opened(
     spark.sql("DROP TABLE swapped")
     assert f"file {tmp_path / 'theirs'}" in found.marks | found.near
     assert identity.UNKNOWN in found.near
+
+
+def test_files_are_read_as_spark_reads_them_or_refused_before_the_charge(spark: Any, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    account = Ledger(tmp_path / "ledger.db").open("clinic", budget=ts.zcdp(rho=9000), unit="person")
+    place = tmp_path / "rows"
+    place.mkdir()
+    pq.write_table(pa.table({"WHO": list(range(9))}), place / "a b%25.parquet")
+    pq.write_table(pa.table({"WHO": list(range(100, 103))}), place / "part-1.parquet")
+    (place / "_common_metadata").write_bytes(b"not data")
+    spark.sql(f"CREATE TABLE cased (who BIGINT) USING parquet LOCATION '{place}'")
+    assert people_counted(account, spark, "cased") == 12
+    pq.write_table(pa.table({"WHO": pa.array([200], pa.int32())}), place / "part-2.parquet")
+    spark.sql("REFRESH TABLE cased")
+    with pytest.raises(TallystickError):
+        people_counted(account, spark, "cased")
+    spark.sql("DROP TABLE cased")
+    assert len(account.history()) == 1
+    assert account.history()[0].state == "COMMITTED"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,12 +22,14 @@ from tallystick.tables.engines.spark_plan import (
     origin_of,
     pinned,
     readable,
+    refuse_other_types,
     text_format,
 )
 from tallystick.tables.engines.spark_stores import refuse_readers_settings
 from tallystick.tables.identity import CACHED, SPARK, TABLE, UNKNOWN, Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
+from tallystick.tables.sources import check_limits
 
 if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
@@ -83,6 +86,7 @@ class SparkEngine:
         self.held = LocalFiles()
         session = given.sparkSession if hasattr(given, "sparkSession") else given
         _refuse_limits(session)
+        _check_process(session)
         self.session = _own_session(session)
         self.reading = _own_session(session)
         self.reading.conf.set("spark.sql.caseSensitive", "false")  # of columns in files, as Spark reads them
@@ -161,6 +165,7 @@ class SparkEngine:
         for table in tables:
             _refuse_text_files(self._of(table))
             self.sources[table].limit(1).write.format("noop").mode("overwrite").save()
+            refuse_other_types(self.sources[table]._jdf.queryExecution().analyzed(), self.reading)
 
     def _pinned(self, frame: Any) -> Any:
         """Return the frame with the files of its tables listed once; see ``pinned``."""
@@ -330,6 +335,13 @@ def _settings_of(session: Any) -> list[str]:
     """Return the names of all settings of a session."""
     names = session._jsparkSession.sessionState().conf().getAllConfs().keys()
     return str(names.mkString("\n")).splitlines()
+
+
+def _check_process(session: Any) -> None:
+    """Refuse limits of the driver's process, if it runs on this machine: rows are written by it."""
+    process = int(session._jvm.java.lang.ProcessHandle.current().pid())
+    if os.path.exists(f"/proc/{process}"):
+        check_limits(process)
 
 
 _MOST_COLLECTED = "spark.driver.maxResultSize"

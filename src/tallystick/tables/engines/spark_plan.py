@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from tallystick.errors import Refused
 from tallystick.tables.engines.spark_local import LocalFiles
 from tallystick.tables.engines.spark_stores import FileSystems, Place
 from tallystick.tables.identity import DEFINITION, LOCATION, SPARK, TABLE, inode_marks
@@ -220,6 +221,33 @@ def text_format(plan: Any) -> str | None:
     formats = [_format_of(leaf) for leaf in _leaves(plan) if _files_of(leaf) is not None]
     others = [name for name in formats if name not in _TOTAL_FORMATS]
     return others[0].rpartition(".")[2].removesuffix("FileFormat") if others else None
+
+
+_SAME_NAMES: Final = {"OrcFileFormat": "orc", "ParquetFileFormat": "parquet"}
+"""Formats whose files say which columns they hold, and their names in Spark."""
+
+
+def refuse_other_types(plan: Any, session: Any) -> None:
+    """Refuse files whose columns have other types than the table: Spark fails at such a file, if it reads it.
+
+    Spark skips files that cannot hold a row of the kind that is asked for.
+    """
+    for leaf in _leaves(plan):
+        index = _files_of(leaf)
+        name = _SAME_NAMES.get(_format_of(leaf).rpartition(".")[2]) if index is not None else None
+        files = list(index.inputFiles()) if name else []
+        if len(files) < 2:
+            continue  # the one file was read
+        declared = {field.name().casefold(): field.dataType() for field in _items(leaf.relation().dataSchema())}
+        reader = session._jsparkSession.read().format(name).option("mergeSchema", "true")
+        found = reader.load(session._jvm.PythonUtils.toSeq(files)).schema()
+        for field in _items(found):
+            wanted = declared.get(field.name().casefold(), field.dataType())
+            if not wanted.sameType(field.dataType()):
+                raise Refused(
+                    f"some files of this table have another type for column {field.name()} than the table. "
+                    "Write the table again with one type"
+                )
 
 
 def _format_of(leaf: Any) -> str:

@@ -42,6 +42,8 @@ ARGUMENTS: dict[str, str] = {
     "dataset list": "",
     "dataset show": "visits",
     "dataset clear": "visits --why test --dry-run",
+    "dataset remove": "visits --dry-run",
+    "dataset retire": "visits --why test --dry-run",
     "dataset suggest": "visits --by ward --range age=0:150 --rho 0.1 --why test",
     "publish plan": "visits --measures count --by ward --keys wards.csv --rho 0.1 --out plan.json",
     "publish run": "plan.json --why test --out table.csv --card card.html --source {source}",

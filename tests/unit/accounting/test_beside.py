@@ -41,7 +41,7 @@ def sides(loss: ts.PrivacyLoss) -> list[OneDirection]:
     return [OneDirection(loss.terms, way) for way in ts.Direction]
 
 
-@pytest.mark.parametrize("name", share(LOSSES, 3))
+@pytest.mark.parametrize("name", share(LOSSES, 4))
 def test_engines_allow_what_it_says_and_are_no_narrower(name: str) -> None:
     for side in sides(LOSSES[name]):
         engines = OneDirection(side.terms, side.direction)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import tallystick as ts
+from sweeps import share
 from tallystick.accounting.expression import read_loss
 from tallystick.accounting.leaf import KINDS
 from tallystick.errors import TallystickError
@@ -181,7 +182,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from places(value[key])
 
 
-@pytest.mark.parametrize("name", [name for name in LOSSES if "function" not in name])
+@pytest.mark.parametrize("name", share([name for name in LOSSES if "function" not in name], 3))
 def test_a_changed_field_is_refused_or_means_what_the_constructors_make(name: str) -> None:
     document = json.loads(LOSSES[name].to_json())
     accepted = 0

@@ -17,7 +17,9 @@ import pytest
 
 import tallystick as ts
 from campaigns import explorer_points
+from sweeps import ALL
 from tallystick.cli.explorer import page, part
+from tallystick.digits import up
 
 ROOT = Path(__file__).resolve().parents[3]
 needs_node = pytest.mark.skipif(explorer_points.NODE is None, reason="node runs the page's JavaScript")
@@ -90,6 +92,33 @@ def test_the_grid_is_as_the_page_reads_it() -> None:
     assert np.all(np.diff(quoted, axis=0) >= 0)  # between nodes the next worse one is read: more often, more steps ...
     assert np.all(np.diff(quoted, axis=1) <= 0)  # ... less noise
     assert np.all(np.diff(quoted, axis=2) >= 0)
+
+
+PRINTED = """
+const fs = require("fs");
+const asked = JSON.parse(fs.readFileSync(process.argv[2] + "/asked.json"));
+const answers = asked.map((p) => bounds.node(grid, p.rate, p.sigma, p.steps).promise.printed);
+fs.writeFileSync(process.argv[2] + "/answers.json", JSON.stringify(answers));
+"""
+
+
+@needs_node
+def test_the_page_prints_what_the_shell_prints() -> None:
+    """Numbers of DP-SGD, to the digit: epsilon, people found, right guesses, suspicions and odds."""
+    rng = np.random.default_rng(11)
+    names = ("rates", "sigmas", "steps")
+    places = [[GRID[name][rng.integers(len(GRID[name]))] for name in names] for _ in range(30 if ALL else 6)]
+    asked = [{"rate": rate, "sigma": sigma, "steps": steps} for rate, sigma, steps in places]
+    for (rate, sigma, steps), said in zip(places, explorer_points.in_javascript(PRINTED, asked), strict=True):
+        loss = steps * ts.gaussian(sigma=sigma).sampled(rate=rate)
+        words = ts.explain(loss, delta=1e-5)
+        shell = {name: number for name, number, _ in words.rows()}
+        found, more, one, less, right, _ = (number.removesuffix(" %").replace(",", "") for number in shell.values())
+        assert [said["hits"]["0.01"], said["hits"]["0.001"]] == [float(found), float(more)], (rate, sigma, steps)
+        assert [said["beliefs"]["0.01"], said["beliefs"]["0.001"]] == [float(one), float(less)]
+        assert said["accuracy"] == float(right)
+        assert said["epsilon"]["0.00001"] == float(up(loss.epsilon(delta=1e-5)).replace(",", ""))
+        assert round(100 * said["even"]) == round(100 * words.meaning.false_alarm)
 
 
 @needs_node

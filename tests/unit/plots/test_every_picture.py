@@ -24,14 +24,15 @@ def words_of(node: ElementTree.Element) -> str:
 
 @functools.cache
 def drawn(name: str):
-    return PICTURES[name]()
+    """Return a picture that was drawn once: places of words are known then."""
+    picture = PICTURES[name]()
+    picture.canvas.draw()
+    return picture
 
 
 @pytest.fixture(params=sorted(PICTURES))
 def figure(request):
-    picture = drawn(request.param)
-    picture.canvas.draw()
-    return picture
+    return drawn(request.param)
 
 
 def test_the_gallery_has_every_plot_function() -> None:

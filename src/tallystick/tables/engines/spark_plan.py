@@ -209,9 +209,9 @@ def readable(plan: Any, held: LocalFiles, session: Any) -> Any:
 
 
 def _without_failure(options: Any, name: str) -> Any:
-    """Return options with a rule for old days: the given one, unless it raises."""
+    """Return options with a rule for old days: the old calendar if it was given, and otherwise the new one."""
     given = options.get(name)
-    if given.isDefined() and str(given.get()).upper() != "EXCEPTION":
+    if given.isDefined() and str(given.get()) == "LEGACY":
         return options
     return options.updated(name, "CORRECTED")
 

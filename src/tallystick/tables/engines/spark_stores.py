@@ -101,11 +101,12 @@ def refuse_readers_settings(session: Any) -> None:
     written = java.java.io.StringWriter()
     configuration = session._jsparkSession.sessionState().newHadoopConf()
     java.org.apache.hadoop.conf.Configuration.dumpConfiguration(configuration, written)
+    unchanged = java.org.apache.hadoop.conf.Configuration()
     for each in json.loads(str(written.toString()))["properties"]:
-        name, is_default = each["key"], each["resource"].endswith("-default.xml")
-        if is_default or not name.startswith(_READERS):
+        name, value = each["key"], each["value"]
+        if not name.startswith(_READERS) or value == unchanged.get(name):
             continue
-        if name == _BUFFER and 0 < int(each["value"]) <= _LARGEST_BUFFER:
+        if name == _BUFFER and 0 < int(value) <= _LARGEST_BUFFER:
             continue
         raise Refused(
             f"Hadoop's setting {name} is changed in this Spark application, and could make a release fail because of "

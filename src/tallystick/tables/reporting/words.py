@@ -249,7 +249,7 @@ def _effect_of(line: Line, who: str) -> str:
     least = percent_down(line.share_lower or 0.0)
     if line.may_be_more:
         over = f"at least {least} of rows were over the limits per {who} and count less or not at all"
-        return f"{over}, so totals are too low"
+        return f"{over}, so sums and numbers of rows are too low"
     if line.of == COUNTED:
         return f"at least {least} of rows {visible(line.did)}, outside the bounds"
     return f"at least {least} of {line.of} {visible(line.did)}, and further rows count less or not at all"

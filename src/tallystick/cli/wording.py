@@ -169,7 +169,7 @@ def _groups(remedy: Remedy, command: Command) -> Way:
 def _raised(remedy: Remedy, command: Command) -> Way:
     lines = []
     for account, budget in raised_limits(remedy):
-        options = f'--budget "{budget}" --why "..."{command.ledger}'
+        options = f'--budget "{budget}" --why REASON{command.ledger}'
         lines.append(f"tallystick account raise {shlex.quote(account)} {options}")
     delta = remedy.get("delta")
     then = "" if delta is None else f"then add {command.named('delta', delta)}; "
@@ -247,7 +247,7 @@ def _written_again(remedy: Remedy, command: Command) -> Way:
 def _imported_older(remedy: Remedy, command: Command) -> Way:
     file = shlex.quote(str(command.values.get("file", "FILE")))
     return Way(
-        f'tallystick ledger import {file} --older --why "..."{command.ledger}',
+        f"tallystick ledger import {file} --older --why REASON{command.ledger}",
         effect="for the owner of the ledger, if no newer export exists",
     )
 
@@ -290,17 +290,17 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {
     "reopen_account": _without_limit,
     "state_decisions": _decisions,
     "clear_failure": lambda each, command: Way(
-        f'tallystick dataset clear {command.dataset(each)} --why "..."{command.ledger}'
+        f"tallystick dataset clear {command.dataset(each)} --why REASON{command.ledger}"
     ),
     "retire_dataset": lambda each, command: Way(
-        f'tallystick dataset retire {command.dataset(each)} --why "..."{command.ledger}'
+        f"tallystick dataset retire {command.dataset(each)} --why REASON{command.ledger}"
     ),
     "reuse_key": lambda each, command: Way(f"--key {shlex.quote(each['key'])}", effect="reuses that answer, no charge"),
     "write_again": _written_again,
     "verify_ledger": lambda each, command: Way(f"tallystick ledger verify{command.ledger}"),
     "create_ledger": lambda each, command: Way(f"tallystick ledger init {shlex.quote(each['place'])}"),
     "start_again": lambda each, command: Way(
-        f'tallystick ledger init {shlex.quote(each["place"])} --first-use --why "..."',
+        f"tallystick ledger init {shlex.quote(each['place'])} --first-use --why REASON",
         effect="if its owner starts again on purpose",
     ),
     "accept_head": lambda each, command: Way(
@@ -308,10 +308,10 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {
         effect="HASH is what 'tallystick ledger head' prints on a host that knows the ledger, or a receipt shows",
     ),
     "accept_first_use": lambda each, command: Way(
-        _accepted(command, '--first-use --why "..."'), effect="for the owner of the ledger, if no head is known"
+        _accepted(command, "--first-use --why REASON"), effect="for the owner of the ledger, if no head is known"
     ),
     "accept_older": lambda each, command: Way(
-        _accepted(command, '--older --why "..."'), effect="for the owner of the ledger, if the newest copy is lost"
+        _accepted(command, "--older --why REASON"), effect="for the owner of the ledger, if the newest copy is lost"
     ),
     "import_older": _imported_older,
     "rewrite": lambda each, command: Way(each["to"]),

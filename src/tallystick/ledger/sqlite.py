@@ -589,8 +589,8 @@ class Durability:
         """
         if self.settled() > seq:
             raise LedgerIntegrity(
-                f"{self._path} has entries that this process cannot see, so {self._path}-shm was exchanged while the "
-                "ledger was open; close every process that uses it"
+                f"the ledger {shown(self._path)} has entries that this process cannot see: the index of its log (-shm) "
+                "was exchanged while it was open. Close every process that uses it"
             )
 
     def _sync(self) -> None:

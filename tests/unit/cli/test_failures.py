@@ -196,7 +196,7 @@ def test_a_headline_follows_from_the_kind_of_a_refusal_and_not_from_its_words(
 def test_a_denial_offers_lists_of_groups_as_the_command_takes_them() -> None:
     listed = errors.Remedy("list_keys")
     assert "--keys FILE (a public list of the groups" in in_shell(listed, Command(("query",)))
-    assert "VALUES" in in_shell(listed, Command(("sql",)))
+    assert "WHERE column IN" in in_shell(listed, Command(("sql",)))
 
 
 def test_an_argument_is_called_by_the_option_it_came_from() -> None:

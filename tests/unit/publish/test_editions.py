@@ -131,6 +131,6 @@ def test_an_update_says_what_it_changed(shell: Any) -> None:
         said = shell("dataset", "update", "visits", *options, *more).out
         for line in ("version: 2026 -> 2027", "bounds of age: 0 to 110 -> 0 to 100", "max_groups: 2 -> 1"):
             assert f"  changed  {line}\n" in said
-        assert "  changed  title: none -> Visits\n" in said
+        assert "  changed  title: not set -> Visits\n" in said
         assert said.count("changed") == 4
     assert "changed  nothing" in shell("dataset", "update", "visits").out

@@ -74,7 +74,7 @@ def codes_of(rate: int, sigma: int, steps: int) -> list[int]:
     return [letters.index(a) * len(letters) + letters.index(b) for a, b in zip(pairs[::2], pairs[1::2], strict=True)]
 
 
-@pytest.mark.parametrize("place", [(0, 2, 4), (5, 5, 5), (9, 0, 8), (7, 17, 0), (2, 9, 8), (4, 12, 2)])
+@pytest.mark.parametrize("place", [(0, 2, 4), (5, 5, 5), (7, 0, 6), (6, 10, 0), (2, 9, 6), (4, 8, 2)])
 def test_nodes_of_the_grid_are_what_the_accountant_says(place: tuple[int, int, int]) -> None:
     rate, sigma, steps = place
     computed = maker().node(GRID["rates"][rate], GRID["sigmas"][sigma], GRID["steps"][steps])
@@ -126,7 +126,7 @@ def test_dpsgd_is_read_on_the_safe_side_between_nodes() -> None:
     rng = np.random.default_rng(3)
     asked = []
     for _ in range(6):
-        rate, sigma = math.exp(rng.uniform(math.log(1e-4), math.log(0.2))), rng.uniform(0.6, 9.0)
+        rate, sigma = math.exp(rng.uniform(math.log(1e-4), math.log(0.1))), rng.uniform(0.6, 9.0)
         steps = int(math.exp(rng.uniform(math.log(100), math.log(1e5))))
         places = {"alphas": [0.01, 0.001, 0.3], "deltas": [1e-5, 1e-6], "epsilons": [0.0], "priors": [0.01]}
         asked.append({"rate": rate, "sigma": sigma, "steps": steps, **places})
@@ -214,7 +214,7 @@ def test_every_promise_is_shown_at_its_ends(monkeypatch: pytest.MonkeyPatch) -> 
         (0, {"epsilon": "0.01"}), (0, {"epsilon": "20"}), (1, {"epsilon": "0.01", "delta": "1e-10"}),
         (1, {"epsilon": "20", "delta": "0.01"}), (2, {"rho": "0.0001"}), (2, {"rho": "20"}), (3, {"mu": "0.01"}),
         (3, {"mu": "8"}), (4, {"rate": "0.0001", "sigma": "10", "steps": "100"}),
-        (4, {"rate": "0.2", "sigma": "0.5", "steps": "100000"}),
+        (4, {"rate": "0.1", "sigma": "0.5", "steps": "100000"}),
         (4, {"rate": "0.0123", "sigma": "1.05", "steps": "777"}),
     ]  # fmt: skip
     asked = [(notion, typed, alpha) for notion, typed in ends for alpha in ("0", "1000")]

@@ -174,7 +174,13 @@ const bounds = (() => {
     const value = (i) => { const n = letter(2 * (start + i)) * grid.base + letter(2 * (start + i) + 1); return n && Math.exp(grid.log + n * grid.by); };
     const apart = Math.min(1, value(0)), deltas = [...grid.shares.map((x) => x * apart), ...grid.deltas];
     const pairs = [[0, apart], ...deltas.map((d, i) => [value(i + 1), d])];
-    return { rate: grid.rates[r], sigma: grid.sigmas[s], steps: grid.steps[t], promise: points(pairs) };
+    const code = (i) => { const at = 3 * (start / width * 9 + i); return (letter2(at) * grid.base + letter2(at + 1)) * grid.base + letter2(at + 2); };
+    const letter2 = (i) => { const c = grid.shown.charCodeAt(i); return c - 35 - (c > 60) - (c > 92); };
+    /* What tallystick explain prints, with the same digits. */
+    const said = (i) => { const n = code(i); return n && Number(`${(n - 1) % 900 + 100}e${Math.floor((n - 1) / 900) - 9}`); };
+    const printed = { epsilon: { 1e-5: said(0), 1e-6: said(1), 1e-8: said(2) }, hits: { 0.01: said(3), 0.001: said(4) },
+      beliefs: { 0.01: said(5), 0.001: said(6) }, accuracy: said(7), even: code(8) / 1e6 };
+    return { rate: grid.rates[r], sigma: grid.sigmas[s], steps: grid.steps[t], promise: { ...points(pairs), printed } };
   }
 
   /* Decimal text that is never on the wrong side: the last digit goes up, or down. */

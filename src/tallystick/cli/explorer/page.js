@@ -68,9 +68,13 @@
     return SVG([`<path class="dots-off" d="${empty}"/>`, `<path class="dots-hole" d="${empty}"/>`, `<path class="dots-on" d="${rows(0, count)}"/>`], 200, 200, words);
   }
 
+  /* Numbers that tallystick explain prints, where the page has them; per cent without the sign. */
+  const printed = () => promise.printed ?? { epsilon: {}, hits: {}, beliefs: {} };
+  const said = (known, x) => (known === undefined ? percent(x, 1) : `${known} %`);
+
   /* The same rounding as tallystick explain: whole numbers of the smallest power of ten that shows both errors. */
   function drawOdds() {
-    const a = bounds.even(promise);
+    const a = printed().even ?? bounds.even(promise);
     const few = Math.round(100 * a), many = Math.round(100 * (1 - a));
     $("without").innerHTML = dots(few, `${few} of 100 dots are filled`);
     $("within").innerHTML = dots(many, `${many} of 100 dots are filled`);
@@ -86,12 +90,12 @@
     const quoted = notion.wants.includes("epsilon") ? [] : [1e-5, 1e-6, 1e-8];
     const factor = (e) => (e > 600 ? "beyond 1e260" : text(bounds.up(Math.exp(e)), 3, 1));
     const rows = [
-      ["people found, with 1 false accusation per 100", `at most ${percent(promise.hits(0.01), 1)}`],
-      ["people found, with 1 false accusation per 1,000", `at most ${percent(promise.hits(0.001), 1)}`],
-      ["right guesses when in and out are equally likely", `at most ${percent(bounds.accuracy(promise), 1)}`],
+      ["people found, with 1 false accusation per 100", `at most ${said(printed().hits[0.01], promise.hits(0.01))}`],
+      ["people found, with 1 false accusation per 1,000", `at most ${said(printed().hits[0.001], promise.hits(0.001))}`],
+      ["right guesses when in and out are equally likely", `at most ${said(printed().accuracy, bounds.accuracy(promise))}`],
       // With a delta a single result may be likelier by any factor, with that probability.
       ...(quoted.length || notion.wants.includes("delta") ? [] : [["a result is more likely with you than without you, by a factor of", `at most ${factor(values.epsilon)}`]]),
-      ...quoted.map((d) => [`epsilon at delta ${d.toExponential().replace("-", "\u2011")}`, `at most ${text(promise.epsilon(d), 4, 1)}`]),
+      ...quoted.map((d) => [`epsilon at delta ${d.toExponential().replace("-", "\u2011")}`, `at most ${printed().epsilon[d] ?? text(promise.epsilon(d), 3, 1)}`]),
     ];
     $("numbers").innerHTML = rows.map(([name, value]) => `<tr><th scope="row">${name}</th><td>${value}</td></tr>`).join("");
   }
@@ -130,7 +134,7 @@
     const odd = bounds.exceptions(promise), own = Number((10 ** (-6 + 5.95 * Number($("prior").value) / 1000)).toPrecision(2));
     $("beliefs").innerHTML = [0.01, 0.001, own].map((prior) => {
       const belief = bounds.belief(promise, prior, odd);
-      return `<span class="row">a suspicion of ${exact(prior)} grows to at most ${percent(belief, 1)}</span><div class="belief"><span style="width:${(100 * belief).toFixed(2)}%"></span><i style="left:${(100 * prior).toFixed(2)}%"></i></div>`;
+      return `<span class="row">a suspicion of ${exact(prior)} grows to at most ${said(printed().beliefs[prior], belief)}</span><div class="belief"><span style="width:${(100 * belief).toFixed(2)}%"></span><i style="left:${(100 * prior).toFixed(2)}%"></i></div>`;
     }).join("");
     $("prior-said").textContent = exact(own);
     $("prior").setAttribute("aria-valuetext", exact(own));

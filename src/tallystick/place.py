@@ -30,16 +30,10 @@ SHOWN: Final = (
     "service",
 )
 """Parameters of libpq that may be printed and stored. Every other parameter stays inside the place."""
-SETTINGS: Final = frozenset(
-    (
-        *("search_path", "role", "timezone", "datestyle", "intervalstyle", "client_encoding", "extra_float_digits"),
-        *("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout"),
-        *("transaction_timeout", "default_transaction_isolation", "default_transaction_read_only"),
-        *("work_mem", "temp_buffers", "jit", "max_parallel_workers_per_gather", "row_security", "track_counts"),
-        *("application_name", "client_min_messages", "standard_conforming_strings", "bytea_output", "geqo"),
-    )
-)
-"""Settings in ``options`` that may be printed and stored. Every other setting stays inside the place."""
+_SERVERS_SETTING: Final = re.compile(r"(?!.*(pass|pwd|pw|pin\b|key|secret|token|cred|auth))[a-z][a-z_]{3,}")
+"""Settings in ``options`` that may be printed and stored: the server's own, whose names have no dot. The value of a
+setting of an extension or of a program may be a secret.
+"""
 SECRETS: Final = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 ENCODE: Final = (
     "postgresql://user@host:port/database with reserved characters percent-encoded "
@@ -99,7 +93,7 @@ class Place:
         self.text = text
         self.path = path
         self.hides_settings = hides_settings
-        """True if ``options`` has a setting that is not in ``SETTINGS``: the text leaves it out."""
+        """True if ``options`` has a setting that may hold a secret: the text leaves it out."""
         self._parts = parts
         self.__conninfo = conninfo
 
@@ -353,8 +347,8 @@ def _harmless(options: str) -> str:
     kept = []
     for setting in re.split(r"\s+(?=-)", options):
         named = _SETTING.fullmatch(setting)
-        name = named["name"].replace("\\", "").replace("-", "_") if named else ""
-        if name.lower() in SETTINGS:
+        name = named["name"].replace("\\", "") if named else ""
+        if _SERVERS_SETTING.fullmatch(name.lower()):
             kept.append(setting)
     return " ".join(kept)
 

@@ -19,6 +19,7 @@ from tallystick.cards.meaning import Whom, is_somebody, meaning
 from tallystick.cards.page import People, attacker, labelled, odds_of, strength, style, template
 from tallystick.digits import up
 from tallystick.errors import InvalidInput
+from tallystick.printing import visible
 
 if TYPE_CHECKING:
     from tallystick.learn.torch.trainer import Trainer
@@ -43,6 +44,11 @@ class TrainingCard(Card):
     """A training run's card as data, with its own page."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the title and the epsilon in one line."""
+        title = visible(str(self.facts["title"]))[:60]
+        return f"<Training card of {title}: epsilon {self.facts['promise']['epsilon_text']}>"
 
     def to_html(self) -> str:
         """Return one file that loads nothing and runs nothing."""

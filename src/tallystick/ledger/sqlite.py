@@ -225,9 +225,9 @@ class SqliteStore:
                     turn.enter_context(self._lock("{}:{}".format(*self._file)))  # after the gate, and held longer
                     connection.execute("BEGIN IMMEDIATE")
                     transaction = SqliteTransaction(connection, probe)
+                    self._check(transaction)
                     if self._durability:
                         self._durability.require_newest(_newest(transaction)[0])
-                    self._check(transaction)
                     yield transaction
                     newest = _newest(transaction)
                     if probe:

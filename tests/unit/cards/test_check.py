@@ -114,7 +114,7 @@ def test_values_of_a_card_of_another_version_cannot_be_moved_between_groups_or_c
     assert problems(Card(facts), clinic.ledger)
     facts = copy.deepcopy(dict(made.facts))
     for name in ("value", "shown"):
-        facts["chart"][0][name].reverse()
+        facts["chart"][1][name].reverse()
     assert facts["chart"] != made.facts["chart"]
     assert problems(Card(facts), clinic.ledger)
     facts = copy.deepcopy(dict(made.facts))

@@ -813,7 +813,8 @@ def test_a_card_of_a_run_without_steps_is_refused_and_others_list_what_paid(ledg
     named = training_card(made(plan, account=account, why="test").fit(data(), units=range(50)))
     assert named.facts["attacker"]["about"] == {"unit": "person", "adjacency": "add_remove", "group": 1}
     assert "everything about every other example" in training_card(made(plan).fit(data())).to_html()
-    assert "tallystick ledger verify --receipt" in card.to_html()
+    assert "tallystick ledger verify --ledger LEDGER --receipt" in card.to_html()
+    assert repr(card).startswith("<Training card of ")
     assert dict(map(tuple, card.facts["rows"]))["steps"] == "20 of 20 taken here"
     for path in card.save(tmp_path / "card.html"):
         with pytest.raises(InvalidInput, match="of a training card"):

@@ -315,7 +315,7 @@ def test_entries_of_a_training_run_are_as_in_earlier_versions(ledger: ts.Ledger)
 def test_blocks_of_a_stream_with_a_record_are_refused_before_a_charge(account: ts.Account) -> None:
     stream = open_stream(account)
     before = account.remaining
-    with pytest.raises(IdempotencyConflict, match="'visits' has an entry"):
+    with pytest.raises(IdempotencyConflict, match="'visits' belongs to a stream"):
         open_stream(account, whole=None, block=4, in_order=True)
     assert account.remaining == before
     assert stream.answer(0, counted()).answer == {"n": 100}

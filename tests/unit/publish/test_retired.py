@@ -220,4 +220,4 @@ def test_a_registration_with_a_charge_stays(run, clinic):
     for more in ([], ["--dry-run"]):
         refused = run("dataset", "remove", "visits", *more)
         assert refused.code == 4
-        assert 'tallystick dataset retire visits --why REASON' in refused.errors
+        assert "tallystick dataset retire visits --why REASON" in refused.errors

@@ -311,7 +311,7 @@ def test_settings_of_an_extension_that_is_not_loaded_yet(clinic: tuple[str, str,
     )
     for written in ("-cplpgsql.extra_errors%3Dtoo_many_rows", "--plpgsql.extra-errors%3Dtoo_many_rows"):
         url = with_options(low, options=written)
-        with pytest.raises(Refused, match=r"plpgsql\.extra_errors"):
+        with pytest.raises(Refused):  # as a setting that may hold a secret
             ts.Private(url).table("seen", unit="who")
     run(owner, f"ALTER DATABASE {name} SET plpgsql.extra_errors = 'too_many_rows'")
     with open_engine(source_of(low)) as engine:

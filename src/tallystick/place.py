@@ -30,10 +30,12 @@ SHOWN: Final = (
     "service",
 )
 """Parameters of libpq that may be printed and stored. Every other parameter stays inside the place."""
-_SERVERS_SETTING: Final = re.compile(r"(?!.*(pass|pwd|pw|pin\b|key|secret|token|cred|auth))[a-z][a-z_]{3,}")
+_SERVERS_SETTING: Final = re.compile(r"(?!.*(pass|pwd|pw|pin\b|key|secret|token|cred|auth))[a-z][a-z_]{2,}")
 """Settings in ``options`` that may be printed and stored: the server's own, whose names have no dot. The value of a
 setting of an extension or of a program may be a secret.
 """
+_IN_DASHES: Final = ("search-path", "statement-timeout", "lock-timeout", "application-name", "work-mem")
+"""Settings that may also be shown as ``--search-path=...``."""
 SECRETS: Final = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 ENCODE: Final = (
     "postgresql://user@host:port/database with reserved characters percent-encoded "
@@ -347,8 +349,9 @@ def _harmless(options: str) -> str:
     kept = []
     for setting in re.split(r"\s+(?=-)", options):
         named = _SETTING.fullmatch(setting)
-        name = named["name"].replace("\\", "") if named else ""
-        if _SERVERS_SETTING.fullmatch(name.lower()):
+        name = named["name"].replace("\\", "").lower() if named else ""
+        name = name.replace("-", "_") if name in _IN_DASHES else name
+        if _SERVERS_SETTING.fullmatch(name):
             kept.append(setting)
     return " ".join(kept)
 

@@ -60,9 +60,9 @@ def amount(option: str, help: str) -> Any:
     return typer.Option(option, metavar="FLOAT", parser=read, help=help)
 
 
-Rho = Annotated[float | None, amount("--rho", "The price, in zCDP: 0.01, or a fraction such as 1/24.")]
-Epsilon = Annotated[float | None, amount("--epsilon", "The price, as epsilon (with --delta, or --pure).")]
-Delta = Annotated[float | None, amount("--delta", "The delta that goes with the price.")]
+Rho = Annotated[float | None, amount("--rho", "The cost, in zCDP: 0.01, or a fraction such as 1/24.")]
+Epsilon = Annotated[float | None, amount("--epsilon", "The cost, as epsilon (with --delta, or --pure).")]
+Delta = Annotated[float | None, amount("--delta", "The delta that goes with the cost.")]
 Pure = Annotated[
     bool, typer.Option("--pure", help="Epsilon is meant at delta 0, which costs much more than with delta.")
 ]

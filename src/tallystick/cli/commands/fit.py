@@ -90,7 +90,7 @@ def logistic(
         list[str], typer.Option("--labels", metavar="LABEL,...", help="The labels; rows with others are left out.")
     ],
     why: Why,
-    epsilon: Annotated[float, ask.amount("--epsilon", "The price, as epsilon (with --delta, or --pure).")],
+    epsilon: Annotated[float, ask.amount("--epsilon", "The cost, as epsilon (with --delta, or --pure).")],
     delta: ask.Delta = None,
     pure: ask.Pure = False,
     solver: Annotated[

@@ -24,7 +24,7 @@ GroupSize = Annotated[
     typer.Option("--group-size", metavar="ROWS,...", help="Rows in a group to say errors for (10 to 10,000)."),
 ]
 
-app = typer.Typer(help="Price a table, then release it.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Plan a table, then publish it.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command()

@@ -29,7 +29,7 @@ def sql(
     error: ask.Error = None,
     key: ask.Key = None,
     public: Public = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Price and error only; opens no data.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Cost and error only; opens no data.")] = False,
     out: ask.Out = None,
     card: ask.CardFile = None,
     dry_run: DryRun = False,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import InvalidInput, Refused, Remedy, Retired
 from tallystick.ledger import journal, retirement
@@ -119,35 +119,23 @@ def register(
     listed = sorted(set(marks))  # names of files may hold any character; they are stored as JSON
     least = _least(account, least_price)
     with ledger.store.write("register") as transaction:
-        row = transaction.row("dataset_named", name)
         places = [] if source_digest is None else [source_digest]
         was_retired = retirement.retired_name(transaction, [*places, *filter(retirement.identifies, listed)])
         if was_retired is not None or _is_retired(transaction, name):
             raise retired_again(was_retired or name)
+        row = transaction.row("dataset_named", name)
         if row is not None:
             known = DatasetRow(*row)
             was_removed = retirement.is_removed(known.note)
             least = known.least0 if least_price is None and not was_removed else least
-            before = journal.entry_body(transaction, known.seq)
-            if known.account_id != account.id or before["fixed"] != dict(fixed):
-                raise Refused(
-                    f"dataset {name!r} is registered for another population or unit; whom it protects does not change. "
-                    "Try: another name"
-                )
+            before = _entry_to_update(transaction, account, known, fixed)
             same = (known.source, known.least0, known.note) == (source_digest, least, note)
             if same and before.get("marks", []) == listed:
                 return
             if not (update or same or was_removed):
                 raise InvalidInput("dataset", name, "a new name, or an update of caps, bounds, least cost or place")
-        owner = None if source_digest is None else transaction.row("source_owner", source_digest)
-        if owner is not None and owner[0] != population:
-            raise Refused("this source belongs to another population; whom it is about does not depend on who asks")
-        protected = None if source_digest is None else journal.fixed_for(transaction, source_digest)
-        if protected not in (None, dict(fixed)):
-            raise Refused(
-                f"this source is registered already, about unit {protected['unit'] or 'each row'!r}; whom it protects "
-                "does not depend on the name it is asked under"
-            )
+        if source_digest is not None:
+            _check_source(transaction, source_digest, population, fixed)
         _check_marks(transaction, listed, population, fixed)
         position = journal.append(
             transaction, "register", ledger.now(),
@@ -155,6 +143,32 @@ def register(
             **({"marks": listed} if listed else {}),
         )  # fmt: skip
         transaction.run("dataset_insert", name, position.seq, account.id, population, source_digest, least, note)
+
+
+def _entry_to_update(
+    transaction: Transaction, account: Account, known: DatasetRow, fixed: Mapping[str, str | None]
+) -> dict[str, Any]:
+    """Return the newest entry of a dataset; refused if an update would change whom it protects."""
+    before = journal.entry_body(transaction, known.seq)
+    if known.account_id != account.id or before["fixed"] != dict(fixed):
+        raise Refused(
+            f"dataset {known.name!r} is registered for another population or unit; whom it protects does not change. "
+            "Try: another name"
+        )
+    return before
+
+
+def _check_source(transaction: Transaction, source: str, population: int, fixed: Mapping[str, str | None]) -> None:
+    """Refuse a source that belongs to another population, or that is registered about another unit."""
+    owner = transaction.row("source_owner", source)
+    if owner is not None and owner[0] != population:
+        raise Refused("this source belongs to another population; whom it is about does not depend on who asks")
+    protected = journal.fixed_for(transaction, source)
+    if protected not in (None, dict(fixed)):
+        raise Refused(
+            f"this source is registered already, about unit {protected['unit'] or 'each row'!r}; whom it protects "
+            "does not depend on the name it is asked under"
+        )
 
 
 def _is_retired(transaction: Transaction, name: str) -> bool:

@@ -152,3 +152,19 @@ def test_a_damaged_footer_is_refused(tmp_path: Path, cut: int) -> None:
     file.write_bytes(whole[: -8 - cut] + whole[-8:])
     with pytest.raises(InvalidInput):
         ts.Private(file).table(unit="who")
+
+
+@pytest.mark.parametrize(
+    "footer",
+    {
+        "a list of a million million truth values": b"\x59\xf1" + b"\xff" * 5 + b"\x7f",
+        "a number without an end": b"\x15" + b"\x80" * 100_000,
+        "a map of a million million pairs": b"\x5b" + b"\xff" * 5 + b"\x7f\x11",
+    }.values(),
+)
+def test_a_footer_that_names_any_number_is_damaged(tmp_path: Path, footer: bytes) -> None:
+    """It is refused at once: it neither takes all memory nor a time that grows with the number."""
+    file = tmp_path / "rows.parquet"
+    file.write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(ValueError, match="damaged"):
+        unreadable_columns(file)

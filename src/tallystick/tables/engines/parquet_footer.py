@@ -17,6 +17,8 @@ _END: Final = 8
 
 # Types of Thrift's compact protocol.
 _TRUE, _FALSE, _BYTE, _SHORT, _INT, _LONG, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = range(1, 14)
+_WIDEST: Final = 63
+"""Bits of the longest whole number."""
 _FIXED: Final = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8, _UUID: 16}
 """Bytes of the types whose length is fixed. As a field, a truth value is in the header of the field."""
 
@@ -161,7 +163,13 @@ class _Footer:
         header = self.data[self.at]
         self.at += 1
         size = header >> 4
-        return (self.varint() if size == 15 else size), header & 15
+        return self.room_for(self.varint() if size == 15 else size), header & 15
+
+    def room_for(self, size: int) -> int:
+        """A number of elements, each of which has a byte at least: a damaged footer can name any number."""
+        if size > len(self.data) - self.at:
+            raise ValueError("the footer is damaged")
+        return size
 
     def varint(self) -> int:
         value = shift = 0
@@ -172,6 +180,8 @@ class _Footer:
             if byte < 128:
                 return value
             shift += 7
+            if shift > _WIDEST:
+                raise ValueError("the footer is damaged")
 
     def integer(self) -> int:
         value = self.varint()
@@ -198,7 +208,7 @@ class _Footer:
             raise ValueError("an unknown type")
 
     def skip_map(self) -> None:
-        size = self.varint()
+        size = self.room_for(self.varint())
         if size == 0:
             return
         kinds = self.data[self.at]

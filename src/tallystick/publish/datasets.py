@@ -21,7 +21,7 @@ from tallystick.ledger.chain import SourceId
 from tallystick.ledger.registry import NOTE_FORMAT, lasts, registered, retired_again
 from tallystick.place import names_server
 from tallystick.printing import columns_of, one_of
-from tallystick.tables.identity import SPARK, Identity, Overlap, refuse_other_form
+from tallystick.tables.identity import SPARK, Identity, Overlap, known_to, refuse_other_form
 from tallystick.tables.reader import Reader
 from tallystick.tables.sources import identity
 
@@ -95,7 +95,8 @@ def identified(table: Table) -> Identity:
     if own.name.startswith(SPARK) and not own.plain:
         raise Refused(
             "Spark's views, data frames and tables whose files are not known cannot be registered. What a view reads "
-            "depends on the catalogue and the settings of each application. Register the table that stores the rows"
+            "depends on the catalogue and the settings of each application. Write the rows as a table of Parquet or "
+            "ORC files (CREATE TABLE ... USING parquet AS SELECT ...), and register that"
         )
     return own
 
@@ -258,7 +259,7 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
     populations = {account.name: account.path[-1][0] for account in book.accounts()}
     own = dataset.identified()
     _check_removed(dataset, own, book)
-    found = Overlap.of(book, own)
+    found = Overlap.of(known_to(book), own)
     for other in found.all:
         if other.retired is not None:
             raise retired_again(other.name)

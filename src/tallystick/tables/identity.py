@@ -7,8 +7,9 @@ the least cost, and the closing after a failure.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -145,7 +146,7 @@ class Overlap:
     part: tuple[Registered, ...]
 
     @classmethod
-    def of(cls, ledger: Ledger, own: Identity) -> Overlap:
+    def of(cls, known: Known, own: Identity) -> Overlap:
         """Compare opened data with every registered dataset, by name and by mark.
 
         A registered path can be a link that leads elsewhere by now. It does not count if a dataset was registered
@@ -153,8 +154,7 @@ class Overlap:
         came later, or that saw no file there, does not take over where a registered link leads: both count.
         """
         settled, moved, part = [], [], []
-        for dataset in ledger.datasets().values():
-            marked = _Marked.of(dataset)
+        for dataset, marked in known:
             if marked.names(own):
                 settled.append(dataset)
             elif own.all_marks & marked.moved:
@@ -183,9 +183,19 @@ def _was_before(link: Registered, own: Identity, dataset: Registered) -> bool:
     return False
 
 
-def recognise(ledger: Ledger, own: Identity) -> Recognised:
-    """The registration of opened data. Data that cannot be told apart from registered ones are refused."""
-    found = Overlap.of(ledger, own)
+def known_to(ledger: Ledger) -> Known:
+    """Every registered dataset with the marks that it has now. All folders of tables of Spark are looked through."""
+    return [(dataset, _Marked.of(dataset)) for dataset in ledger.datasets().values()]
+
+
+def recognise(ledger: Ledger, opened: Iterable[Identity]) -> list[Recognised]:
+    """The registrations of opened data. Data that cannot be told apart from registered ones are refused."""
+    known = known_to(ledger)
+    return [_recognised(ledger, own, Overlap.of(known, own)) for own in opened]
+
+
+def _recognised(ledger: Ledger, own: Identity, found: Overlap) -> Recognised:
+    """The registration of one of the opened data; see ``recognise``."""
     if not found.same:
         _refuse_hidden(ledger, own, found)
         return Recognised((), SourceId.of(own.name), None)
@@ -210,13 +220,15 @@ def refuse_other_form(same: Iterable[Registered], own: Identity) -> None:
     """Refuse a registered file under a name that says another form: its bytes would be other rows.
 
     A link can give any ending to a file. Read with tabs, one record of a file with commas can be thousands of rows.
+    Every registration of the file must allow the form: one of them may be a link that its owner did not make.
     """
     if not own.form:
         return
     forms = {dataset.name: form for dataset in same if (form := _registered_form(dataset, own)) is not None}
-    if not forms or any(may_read(own.form, form) for form in forms.values()):
+    others = [(name, form) for name, form in forms.items() if not may_read(own.form, form)]
+    if not others:
         return
-    [name, form] = next(iter(forms.items()))
+    [name, form] = others[0]
     wanted = f"a {ENDINGS[form]} file" if form in ENDINGS else "another kind of source"
     raise Refused(
         f"these data are registered as dataset {name!r}, as {wanted}. This name ends as that of a "
@@ -354,6 +366,7 @@ class _Marked:
             marks |= {f"{each}{suffix}" for each in whole}
             near |= whole if suffix else set()
         newest = frozenset(mark for mark in dataset.newest_marks if not mark.startswith(INODE))
+        marks |= _inodes_in_folders(lasting)
         return cls(dataset.sources, frozenset(marks), frozenset(near), frozenset(tables), frozenset(moved), newest)
 
     def names(self, own: Identity) -> bool:
@@ -436,6 +449,10 @@ class _Marked:
         return bool(overlap) or (has_view and bool(own.near & self.near))
 
 
+Known = Sequence[tuple["Registered", _Marked]]
+"""Registered datasets and their marks."""
+
+
 def _suffixes(inodes: Iterable[str]) -> set[str]:
     """The tables of DuckDB files whose inodes were remembered, as ``table_suffix`` writes them.
 
@@ -483,6 +500,29 @@ def _file_marks(place: str, remembered: Iterable[str]) -> set[str]:
     return {*real, *unmistakable, _inode((status.st_dev, status.st_ino))}
 
 
+def _inodes_in_folders(marks: Iterable[str]) -> set[str]:
+    """Inodes of all files in the folders of a registered table of Spark: a hard link to one of them is the same file.
+
+    A folder inside another one is looked through once.
+    """
+    if not any(mark.startswith(SPARK) for mark in marks):
+        return set()
+    places = {PurePosixPath(mark.removeprefix(FILE)) for mark in marks if mark.startswith(FILE)}
+    outermost = [place for place in places if places.isdisjoint(place.parents)]
+    return set[str]().union(*map(_inodes_below, outermost))
+
+
+def _inodes_below(folder: PurePosixPath) -> set[str]:
+    """Inodes of all files in a folder and in its folders; none if it is not a folder."""
+    found = set()
+    for inside, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # the file was removed
+                status = os.lstat(os.path.join(inside, name))
+                found.add(_inode((status.st_dev, status.st_ino)))
+    return found
+
+
 def _without_timed(inodes: Iterable[str]) -> set[str]:
     """Inodes without those whose time of the last write was remembered, too.
 
@@ -502,7 +542,7 @@ def refuse_private_file(file: OpenFile, works: str, own_paths: Iterable[str], le
     marks = own.all_marks | own.near  # a file in the folder of a registered table is part of the table
     if any(marks & _file_marks(path, ()) for path in own_paths):
         raise Refused(f"{shown(file.path)} holds the rows that are asked about, so it is not public. Use {works}")
-    for name, dataset in ({} if ledger is None else ledger.datasets()).items():
-        known = _Marked.of(dataset)
+    for dataset, known in [] if ledger is None else known_to(ledger):
         if marks & (known.marks | known.near | known.moved) or SourceId.of(f"file {file.real}") in dataset.sources:
-            raise Refused(f"{shown(file.path)} is the registered dataset {name!r}, so it is not public. Use {works}")
+            name = repr(dataset.name)
+            raise Refused(f"{shown(file.path)} is the registered dataset {name}, so it is not public. Use {works}")

@@ -150,3 +150,25 @@ def test_a_query_in_the_shell_refuses_another_form(tmp_path: Path) -> None:
     asked = shell("query", "u", "--measures", "count", "--rho", "0.5", "--why", "test", "--source", "u.tsv")
     assert asked.returncode != 0
     assert ".csv file" in asked.stderr
+
+
+@pytest.mark.parametrize("is_moved", [False, True], ids=["registered later", "registered again at a new place"])
+def test_a_link_that_was_registered_before_does_not_lend_its_form(
+    tmp_path: Path, rows: Account, is_moved: bool
+) -> None:
+    """A decoy with tabs was registered first; the link then led to a file with commas."""
+    if is_moved:
+        registered(long_cell(tmp_path / "first.csv"), rows)
+    decoy = tmp_path / "decoy.tsv"
+    decoy.write_text("nr\tnote\n1\tok\n")
+    link = tmp_path / "l.tsv"
+    link.symlink_to(decoy)
+    registered(link, rows, name="fake")
+    file = long_cell(tmp_path / "x.csv")
+    registered(file, rows, update=is_moved)
+    link.unlink()
+    link.symlink_to(file)
+    used = rows.used
+    with pytest.raises(Refused, match=r"registered as dataset 'x', as a \.csv file"):
+        counted(link, rows)
+    assert rows.used == used

@@ -13,8 +13,10 @@ import pytest
 
 import tallystick as ts
 from tallystick.errors import InvalidInput, Refused, TallystickError
+from tallystick.ledger import Ledger
 from tallystick.tables import run
 from tallystick.tables.files import OpenFile
+from tallystick.tables.identity import of_file, recognise
 from tallystick.tables.keyset import read_public
 from tallystick.tables.plan import Plan
 from tallystick.tables.sources import Source, identity, source_of
@@ -229,3 +231,29 @@ def test_a_name_with_an_empty_piece_is_no_second_name(tmp_path: Path, spelling: 
         ts.Private(file).table(spelling, unit="patient")
     with pytest.raises(InvalidInput, match="a dot between"):
         identity(source_of(file), spelling)
+
+
+def test_a_folder_of_spark_is_looked_through_once_for_all_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if its partitions are marked, too. A hard link to a file in a partition is recognised."""
+    day = tmp_path / "rows" / "day=1"
+    day.mkdir(parents=True)
+    (day / "new.csv").write_text("who\n1\n")
+    os.link(day / "new.csv", tmp_path / "mine.csv")
+    (tmp_path / "other.csv").write_text("who\n1\n")
+    marks = {"spark spark_catalog.default.rows", f"file {day.parent}", f"file {day}"}
+    walked = []
+    walk = os.walk
+
+    def watched(folder: Any) -> Any:
+        walked.append(str(folder))
+        return walk(folder)
+
+    monkeypatch.setattr(os, "walk", watched)
+    with OpenFile(tmp_path / "mine.csv") as mine, OpenFile(tmp_path / "other.csv") as other:
+        opened = [of_file(file, "csv", "") for file in (mine, other)]
+    with Ledger(tmp_path / "budget.db") as ledger:
+        ledger.open("owner", budget=ts.zcdp(rho=1), unit="who").register("rows", source="spark rows", marks=marks)
+        assert [found.names for found in recognise(ledger, opened)] == [("rows",), ()]
+    assert walked == [str(day.parent)]

@@ -7,7 +7,7 @@ import importlib.util
 import math
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """These tables are tiny: to make the best of what Java runs, and to collect garbage on many threads, takes longer."""
 
 
-def session(master: str, folder: Path) -> Any:
+def session(master: str, folder: Path, more: Mapping[str, str] | None = None) -> Any:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master).appName("tallystick tests")
@@ -83,6 +83,7 @@ def session(master: str, folder: Path) -> Any:
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.adaptive.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **(more or {}),
     }.items():
         builder = builder.config(name, value)
     found = builder.getOrCreate()

@@ -15,6 +15,7 @@ from sqlglot import exp
 from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.dialects import SparkWords, Words, constant, name
 from tallystick.tables.engines.spark_local import LocalFiles
+from tallystick.tables.engines.spark_log import QuietLog
 from tallystick.tables.engines.spark_plan import (
     Origin,
     entry_of,
@@ -22,11 +23,12 @@ from tallystick.tables.engines.spark_plan import (
     origin_of,
     pinned,
     readable,
+    refuse_options,
     refuse_other_types,
     text_format,
 )
-from tallystick.tables.engines.spark_stores import refuse_readers_settings
-from tallystick.tables.identity import CACHED, SPARK, TABLE, UNKNOWN, Identity
+from tallystick.tables.engines.spark_settings import check_application, check_hadoop
+from tallystick.tables.identity import CACHED, SPARK, UNKNOWN, Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
 from tallystick.tables.sources import check_limits
@@ -85,13 +87,12 @@ class SparkEngine:
         self.rows = rows
         self.held = LocalFiles()
         session = given.sparkSession if hasattr(given, "sparkSession") else given
-        _refuse_limits(session)
+        check_application(session)
         _check_process(session)
         self.session = _own_session(session)
         self.reading = _own_session(session)
         self.reading.conf.set("spark.sql.caseSensitive", "false")  # of columns in files, as Spark reads them
-        refuse_readers_settings(self.session)
-        _silence(self.session)
+        check_hadoop(self.session)
         self.most_partitions = int(self.session.conf.get(_PARTITIONS))
         self.sizes: dict[str, int] = {}
         self.kept: dict[str, Any] = {}
@@ -100,13 +101,14 @@ class SparkEngine:
         self.sources: dict[str, Any] = {}
         self.origins: dict[str, Origin] = {}
         self.mark = uuid.uuid4().hex[:8]
+        self.log = QuietLog(session)  # last: whoever has an engine closes it
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         # The user's temporary views live in the user's session; ours gets the same rows under a name of ours. It is a
         # view of our session, which nobody else can replace.
         name = self.views.setdefault(table, f"_stored_{self.mark}_{len(self.views)}")
         frame = self._of(table)
-        _refuse_text_files(frame)
+        _refuse_readers(frame)
         found = self.sources[table]
         size = _size(found)  # asked of an empty table too: what always fails must fail before the charge
         self._partition(table, size if rows else 0)
@@ -163,7 +165,7 @@ class SparkEngine:
         A release that needs no file would not fail. So it would tell that there is no row of the kind it asks for.
         """
         for table in tables:
-            _refuse_text_files(self._of(table))
+            _refuse_readers(self._of(table))
             self.sources[table].limit(1).write.format("noop").mode("overwrite").save()
             refuse_other_types(self.sources[table]._jdf.queryExecution().analyzed(), self.reading)
 
@@ -206,23 +208,6 @@ class SparkEngine:
         """True if Spark would read rows of its cache, which may be those of files that are gone."""
         manager = self.session._jsparkSession.sharedState().cacheManager()
         return has_cached_rows(manager.useCachedData(plan))
-
-    def full_name(self, table: str) -> str:
-        """Name of a table in Spark's catalogue, after ``USE``; temporary views and data frames keep their own name."""
-        return self._origin(table).name or table.casefold()
-
-    def marks(self, table: str) -> frozenset[str]:
-        origin = self._origin(table)
-        if origin.kind == "view":
-            return origin.own
-        return origin.own | origin.leaves  # a temporary view is another name of the data that it reads
-
-    def reads(self, table: str) -> frozenset[str]:
-        origin = self._origin(table)
-        return frozenset() if origin.kind == TABLE else origin.leaves
-
-    def kind(self, table: str) -> str:
-        return self._origin(table).kind
 
     def schema(self, table: str) -> Schema:
         fields = self._of(table).schema.fields
@@ -274,15 +259,12 @@ class SparkEngine:
 
     def identify(self, table: str) -> Identity:
         origin = self._origin(table)
-        name = f"{SPARK}{self.full_name(table)}"
+        name = f"{SPARK}{origin.name or table.casefold()}"  # temporary views and data frames keep their own name
         doubts = {UNKNOWN} if origin.is_unknown else set()
         if origin.is_cached:
             doubts.add(CACHED)
-        own = origin.own | origin.leaves if origin.kind == TABLE else frozenset[str]()
-        if origin.kind == TABLE and not doubts:
-            return Identity(name, own, origin.near)
-        near = origin.leaves | origin.near | doubts
-        return Identity(name, own, near, plain=not near)
+        near = origin.near | origin.marks | doubts if doubts else origin.near
+        return Identity(name, origin.marks, near, plain=not doubts)
 
     def reset(self) -> None:
         for kept in self.kept:
@@ -291,29 +273,16 @@ class SparkEngine:
         self.views.clear()
 
     def close(self) -> None:
-        self.reset()
-        self.held.close()
+        try:
+            self.reset()
+        finally:
+            self.held.close()
+            self.log.close()
 
 
 def _quoted(parts: Sequence[str]) -> str:
     """Return a name of several parts as Spark's SQL writes it."""
     return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
-
-
-_LOGGERS = (
-    "org.apache.spark.executor.Executor",
-    "org.apache.spark.scheduler.DAGScheduler",
-    "org.apache.spark.scheduler.TaskSetManager",
-    "org.apache.spark.sql.execution",
-)
-"""Loggers that write what failed in a task. An error of a task can quote a row."""
-
-
-def _silence(session: Any) -> None:
-    """Write nothing about failed tasks into Spark's log, from now on: what failed is withheld."""
-    logging = session._jvm.org.apache.logging.log4j
-    for logger in _LOGGERS:
-        logging.core.config.Configurator.setLevel(logger, logging.Level.OFF)
 
 
 def _own_session(session: Any) -> Any:
@@ -344,27 +313,11 @@ def _check_process(session: Any) -> None:
         check_limits(process)
 
 
-_MOST_COLLECTED = "spark.driver.maxResultSize"
-
-
-def _refuse_limits(session: Any) -> None:
-    """Refuse a limit on what the driver may collect: whether a release exceeds it depends on the rows.
-
-    A limit that is not below the memory of the driver changes nothing.
-    """
-    java = session._jvm
-    text = session.sparkContext.getConf().get(_MOST_COLLECTED, "1g")
-    limit = java.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(text)
-    if 0 < limit < java.java.lang.Runtime.getRuntime().maxMemory():
-        raise Refused(
-            f"{_MOST_COLLECTED} is {text}, so a release could fail because its data are large, after it was charged. "
-            f'Start the Spark session with .config("{_MOST_COLLECTED}", "0")'
-        )
-
-
-def _refuse_text_files(frame: Any) -> None:
-    """Refuse rows that Spark reads from text: its readers fail at some records, which would tell that there is one."""
-    format_name = text_format(frame._jdf.queryExecution().analyzed())
+def _refuse_readers(frame: Any) -> None:
+    """Refuse readers with unknown options, and readers of text, which fail at some records."""
+    plan = frame._jdf.queryExecution().analyzed()
+    refuse_options(plan)
+    format_name = text_format(plan)
     if format_name is not None:
         raise Refused(
             f"Spark reads this table from {format_name} files, and their reader can fail because of one record, after "

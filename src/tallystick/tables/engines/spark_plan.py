@@ -7,7 +7,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from tallystick.errors import Refused
 from tallystick.tables.engines.spark_local import LocalFiles
 from tallystick.tables.engines.spark_stores import FileSystems, Place
-from tallystick.tables.identity import DEFINITION, LOCATION, SPARK, TABLE, inode_marks
+from tallystick.tables.identity import DEFINITION, LOCATION, SPARK, inode_marks
 
 MOST_LISTED: Final = 1000
 """Most files of one relation whose marks a registration keeps. A table of more files is recognised by its folders."""
@@ -40,6 +40,10 @@ _BY_POSITION: Final = "orc.force.positional.evolution"
 """Setting of ORC that takes columns by their places instead of their names."""
 _LISTED_AGAIN: Final = "org.apache.spark.sql.execution.datasources.CatalogFileIndex"
 """Class of the index of a partitioned table. It asks the catalogue for partitions whenever rows are read."""
+_OF_HIVE: Final = "HiveTableRelation"
+"""Leaf of a Hive table that Spark reads through Hive's readers. Those of Parquet and ORC it reads by itself."""
+_ADDED_FOR_HIVE: Final = {"mergeschema": "false", "partitionoverwritemode": "DYNAMIC"}
+"""Options that Spark adds to tables of Hive: the default of other tables, and one for writers."""
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """Name of the folder of rows whose partition column has no value."""
 _TOTAL_FORMATS: Final = (
@@ -58,16 +62,12 @@ _WITH_CONTAINER: Final = ("abfs", "wasb")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Origin of the rows of a plan."""
+    """Origin of the rows of a plan. Only a bare table of the catalogue that stores files has marks."""
 
-    kind: str
-    """``TABLE`` for a catalogue table of files, otherwise words that say what the plan is."""
     name: str | None
     """Name in the catalogue, without its default parts; None for a temporary view and a data frame."""
-    own: frozenset[str]
-    """Marks of the table itself, or of the catalogue's view."""
-    leaves: frozenset[str]
-    """Marks of all tables and files that the plan reads."""
+    marks: frozenset[str] = frozenset()
+    """Marks of the table, of its definition, and of its files and folders."""
     near: frozenset[str] = frozenset()
     """Marks that no registration keeps: of files that are too many for one, and of all folders above files. They only
     show that data share a file, or are inside a registered folder.
@@ -78,39 +78,18 @@ class Origin:
     """True if Spark would read rows of its cache, which may be those of files that are gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """Source that one leaf of a plan reads."""
-
-    marks: frozenset[str] = frozenset()
-    near: frozenset[str] = frozenset()
-    is_unknown: bool = False
-    reader: str | None = None
-    """Name of the class that reads the rows, if it gives no marks."""
-
-
-_NOTHING: Final = _Read()
-
-
 def origin_of(plan: Any, held: LocalFiles, java: Any) -> Origin:
     """Return where the rows of an analysed plan come from. The plan does not change, so neither does the origin.
 
+    Views and data frames may list and open their files again, so they are unknown unless their rows are in memory.
     ``held`` are the opened files that are read instead of local paths, and ``java`` is the virtual machine.
     """
-    read = [_read_by(leaf, held, java) for leaf in _leaves(plan)]
-    readers = [one.reader for one in read if one.reader is not None]
     top = _top(plan)
     entry = _entry_of(top)
-    kind = f"data that Spark reads through {readers[0]}" if readers else _kind_of(top, entry)
-    leaves = frozenset[str]().union(*(one.marks for one in read))
-    near = frozenset[str]().union(*(one.near for one in read))
-    is_bare = kind == TABLE  # what a view or a data frame reads may be listed and opened again
-    is_unknown = any(one.is_unknown or (one.marks and not is_bare) for one in read)
-    if entry is None:
-        return Origin(kind, None, frozenset(), leaves, near, is_unknown)
-    name = full_name(entry)
-    own = frozenset({f"{SPARK}{name}", f"{DEFINITION}{_definition_of(entry)}"})
-    return Origin(kind, short_name(name), own, leaves, near, is_unknown)
+    if entry is not None and _files_of(top) is not None:
+        return _origin_of_table(top, entry, held, java)
+    name = None if entry is None else short_name(full_name(entry))
+    return Origin(name, is_unknown=not all(_is_in_memory(leaf) for leaf in _leaves(plan)))
 
 
 def entry_of(plan: Any) -> tuple[str, ...] | None:
@@ -161,7 +140,7 @@ def pinned(plan: Any, session: Any) -> Any:
     """Return an analysed plan whose files are listed now, read under the settings of ``session``.
 
     Otherwise a partition that is added after the identification would be read, and a setting of another session would
-    decide. A table inside a subquery of an expression is not exchanged; its index shows that (see ``_read_by``).
+    decide. A table inside a subquery of an expression is not exchanged; what reads one is unknown (see ``origin_of``).
     """
     if _files_of(plan) is not None:
         return _settled(plan, session)
@@ -218,9 +197,34 @@ def _without_failure(options: Any, name: str) -> Any:
 
 def text_format(plan: Any) -> str | None:
     """Return the format of files whose reader may fail at a value; None if the plan reads no such files."""
-    formats = [_format_of(leaf) for leaf in _leaves(plan) if _files_of(leaf) is not None]
+    leaves = list(_leaves(plan))
+    if any(_simple(leaf) == _OF_HIVE for leaf in leaves):
+        return "Hive's own"
+    formats = [_format_of(leaf) for leaf in leaves if _files_of(leaf) is not None]
     others = [name for name in formats if name not in _TOTAL_FORMATS]
     return others[0].rpartition(".")[2].removesuffix("FileFormat") if others else None
+
+
+_HARMLESS_OPTIONS: Final = frozenset(
+    {"basepath", "compression", "mergeschema", "orc.compress", "parquet.compression", "partitionoverwritemode"}
+)
+"""Options of a table or reader that decide neither which rows are read nor whether a file can be read."""
+
+
+def refuse_options(plan: Any) -> None:
+    """Refuse options that could leave out rows because of other rows: Spark hands them to the readers of files.
+
+    A filter that a reader of Parquet or ORC gets this way leaves out whole groups of rows by their largest value.
+    """
+    for leaf in _leaves(plan):
+        if _files_of(leaf) is None:
+            continue
+        others = sorted(set(_options(leaf.relation().options())) - _HARMLESS_OPTIONS)
+        if others:
+            raise Refused(
+                f"option of a table or reader of Spark that is not known to be harmless: {', '.join(others[:10])}. It "
+                "could decide which rows are read. Write the rows as a table without options"
+            )
 
 
 _SAME_NAMES: Final = {"OrcFileFormat": "orc", "ParquetFileFormat": "parquet"}
@@ -240,7 +244,7 @@ def refuse_other_types(plan: Any, session: Any) -> None:
             continue  # the one file was read
         declared = {field.name().casefold(): field.dataType() for field in _items(leaf.relation().dataSchema())}
         reader = session._jsparkSession.read().format(name).option("mergeSchema", "true")
-        found = reader.load(session._jvm.PythonUtils.toSeq(files)).schema()
+        found = reader.load(session._jvm.PythonUtils.toSeq([_path_of(file, session) for file in files])).schema()
         for field in _items(found):
             wanted = declared.get(field.name().casefold(), field.dataType())
             if not wanted.sameType(field.dataType()):
@@ -248,6 +252,12 @@ def refuse_other_types(plan: Any, session: Any) -> None:
                     f"some files of this table have another type for column {field.name()} than the table. "
                     "Write the table again with one type"
                 )
+
+
+def _path_of(file: str, session: Any) -> str:
+    """Return the path of a file that Spark lists as an encoded URI."""
+    java = session._jvm
+    return str(java.org.apache.hadoop.fs.Path(java.java.net.URI(file)).toString())
 
 
 def _format_of(leaf: Any) -> str:
@@ -258,12 +268,6 @@ def _format_of(leaf: Any) -> str:
 def _parts(value: Any) -> list[Any]:
     """The parts of a Scala case class."""
     return [value.productElement(i) for i in range(value.productArity())]
-
-
-def _kind_of(top: Any, entry: Any) -> str:
-    if _simple(top) == "View":
-        return "temporary view" if top.isTempView() else "view"
-    return "data frame" if entry is None else TABLE
 
 
 def _top(plan: Any) -> Any:
@@ -279,32 +283,26 @@ def _leaves(plan: Any) -> Iterator[Any]:
         yield from _items(part.collectLeaves())
 
 
-def _read_by(leaf: Any, held: LocalFiles, java: Any) -> _Read:
-    """Return the data that a leaf reads."""
-    kind = _simple(leaf)
-    if kind in _IN_MEMORY or kind in _ELSEWHERE_IN_THE_PLAN:
-        return _NOTHING
-    if kind in _RDDS:
-        return _read_by_rdd(leaf.rdd())
-    files = _files_of(leaf)
-    if files is None:
-        return _Read(is_unknown=True, reader=_reader_of(leaf))
-    entry = _entry_of(leaf)
+def _origin_of_table(leaf: Any, entry: Any, held: LocalFiles, java: Any) -> Origin:
+    """Return the origin of a table of the catalogue that stores files."""
+    index = _files_of(leaf)
     systems = FileSystems(_configuration_of(leaf), java)
-    listed = _opened(_listed_in(files), held)
-    if not _is_a(files, _LISTED_ONCE):
-        return replace(_files_of_frame(files, listed, systems), is_unknown=True)
-    if entry is None:
-        return _files_of_frame(files, listed, systems)
-    read = _files_of_table(files, listed, entry, systems)
-    is_named = not entry.tracksPartitionsInCatalog() or _partitions_are_named(files, entry, systems, java)
-    paths = [path for _, _, path in _listed_in(files)]
+    listed = _listed_in(index)
+    paths = [path for _, _, path in listed]
     opened = frozenset[str]().union(*(held.marks.get(path, ()) for path in paths))
+    files = _opened(listed, held)
+    roots = _roots_of_table(index, entry, systems)
+    own = _marks_of(roots) | {f"{SPARK}{full_name(entry)}", f"{DEFINITION}{_definition_of(entry)}"}
+    stored, above = _marks_of(files) | opened, _marks_above(roots + files)
+    is_kept = _is_a(index, _LISTED_ONCE) and held.missing.isdisjoint(paths)
     is_elsewhere = any(held.reals.get(path, path) != os.path.normpath(path) for path in paths)
-    is_unknown = read.is_unknown or not is_named or is_elsewhere or not held.missing.isdisjoint(paths)
-    if len(paths) > MOST_LISTED:
-        return replace(read, near=read.near | opened, is_unknown=is_unknown)
-    return replace(read, marks=read.marks | opened, is_unknown=is_unknown)
+    is_known = not is_elsewhere and all(systems.know(place) and not _is_linked(place) for place in roots + files)
+    is_named = not entry.tracksPartitionsInCatalog() or _partitions_are_named(index, entry, systems, java)
+    is_unknown = not (is_kept and is_known and is_named)
+    name = short_name(full_name(entry))
+    if len(files) > MOST_LISTED:
+        return Origin(name, own, stored | above, is_unknown)
+    return Origin(name, own | stored, above, is_unknown)
 
 
 def _opened(places: list[Place], held: LocalFiles) -> list[Place]:
@@ -336,8 +334,14 @@ def _partitions_are_named(index: Any, entry: Any, systems: FileSystems, java: An
     return True
 
 
-def _read_by_rdd(last: Any) -> _Read:
-    """Sources that an RDD reads: nothing, if all of its lineage starts from rows that Spark holds."""
+def _is_in_memory(leaf: Any) -> bool:
+    """True if Spark holds the rows of a leaf, or if they are those of another leaf of the plan."""
+    kind = _simple(leaf)
+    return kind in _IN_MEMORY or kind in _ELSEWHERE_IN_THE_PLAN or (kind in _RDDS and _is_copy(leaf.rdd()))
+
+
+def _is_copy(last: Any) -> bool:
+    """True if all of the lineage of an RDD starts from rows that Spark holds."""
     seen: set[int] = set()
     waiting = [last]
     while waiting:
@@ -347,9 +351,9 @@ def _read_by_rdd(last: Any) -> _Read:
         seen.add(rdd.id())
         parents = [dependency.rdd() for dependency in _items(rdd.dependencies())]
         if not parents and rdd.getClass().getName() not in _COPIES:
-            return _Read(is_unknown=True, reader=_simple(rdd))
+            return False
         waiting += parents
-    return _NOTHING
+    return True
 
 
 def _files_of(leaf: Any) -> Any:
@@ -365,44 +369,12 @@ def _configuration_of(leaf: Any) -> Any:
     return relation.sparkSession().sessionState().newHadoopConfWithOptions(relation.options())
 
 
-def _reader_of(leaf: Any) -> str:
-    """Name of the class through which Spark reads a leaf."""
-    if _simple(leaf) == "LogicalRelation":
-        return _simple(leaf.relation())
-    return _simple(leaf.table()) if _simple(leaf) == "DataSourceV2Relation" else _simple(leaf)
-
-
-def _files_of_frame(index: Any, files: list[Place], systems: FileSystems) -> _Read:
-    """Files that a path names. Spark opens a local path again when it reads, and the path may be another file then."""
-    roots = _roots_of(index, systems)
-    is_local = any(_is_local(place) for place in roots + files)
-    is_long = len(files) > MOST_LISTED
-    is_known = all(systems.know(place) for place in roots + files)
-    marks = _marks_of(roots) if is_long else _marks_of(roots + files)
-    return _Read(marks, _marks_above(roots + files), is_unknown=is_local or is_long or not is_known)
-
-
-def _files_of_table(index: Any, files: list[Place], entry: Any, systems: FileSystems) -> _Read:
-    """Files of a table of the catalogue. A local path through a symbolic link may lead elsewhere when Spark reads.
-
-    Partitions can be anywhere, so the folder of the table is a root besides those of the index.
-    """
-    name = full_name(entry)
+def _roots_of_table(index: Any, entry: Any, systems: FileSystems) -> list[Place]:
+    """The folder of a table, and the files and folders that its index was made for: partitions can be anywhere."""
     location = entry.storage().locationUri()
-    own = [_place_of(systems.qualified(location.get()))] if location.isDefined() else []
-    roots = own + _roots_of(index, systems)
-    is_linked = any(_is_linked(place) for place in roots + files)
-    is_known = all(systems.know(place) for place in roots + files)
-    is_unknown = is_linked or not is_known
-    marks, above = _marks_of(roots) | {f"{SPARK}{name}"}, _marks_above(roots + files)
-    if len(files) > MOST_LISTED:
-        return _Read(marks, _marks_of(files) | above, is_unknown)
-    return _Read(marks | _marks_of(files), above, is_unknown)
-
-
-def _roots_of(index: Any, systems: FileSystems) -> list[Place]:
-    """The files and folders that an index was made for."""
-    return [_place_of(systems.qualified(root.toUri())) for root in _items(index.rootPaths())]
+    own = [location.get()] if location.isDefined() else []
+    uris = own + [root.toUri() for root in _items(index.rootPaths())]
+    return [_place_of(systems.qualified(uri)) for uri in uris]
 
 
 def _place_of(uri: Any) -> Place:
@@ -484,7 +456,7 @@ def _entry_of(node: Any) -> Any:
     kind = _simple(node)
     if kind == "View":
         return None if node.isTempView() else node.desc()
-    if kind == "HiveTableRelation":
+    if kind == _OF_HIVE:
         return node.tableMeta()
     if kind == "LogicalRelation" and node.catalogTable().isDefined():
         entry = node.catalogTable().get()
@@ -498,7 +470,9 @@ def _is_read_as_defined(leaf: Any, entry: Any) -> bool:
     if index is None:
         return True
     is_there = all(_is_inside(root.toUri(), entry) for root in _items(index.rootPaths()))
-    return is_there and _options(leaf.relation().options()) == _options(entry.storage().properties())
+    defined = _options(entry.storage().properties())
+    used = _options(leaf.relation().options())
+    return is_there and {**_ADDED_FOR_HIVE, **used} == {**_ADDED_FOR_HIVE, **defined}
 
 
 def _is_inside(root: Any, entry: Any) -> bool:

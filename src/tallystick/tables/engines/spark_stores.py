@@ -7,11 +7,8 @@ through one of the classes in ``KNOWN``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
-
-from tallystick.errors import Refused
 
 Place = tuple[str, str, str]
 """Scheme, authority and path of a file or folder."""
@@ -86,29 +83,3 @@ class FileSystems:
         """True if a bucket of Amazon S3 is another name of a bucket."""
         has_point = self._configuration.get(f"fs.s3a.bucket.{bucket}.accesspoint.arn") is not None
         return has_point or bucket.lower().endswith(_ACCESS_POINTS)
-
-
-_READERS: Final = ("avro.", "hive.exec.orc.", "io.", "orc.", "parquet.")
-"""Beginnings of settings of Hadoop for the readers of files."""
-_BUFFER: Final = "io.file.buffer.size"
-_LARGEST_BUFFER: Final = 1 << 24
-"""Bytes. Spark's own setting is 65,536."""
-
-
-def refuse_readers_settings(session: Any) -> None:
-    """Refuse settings of Hadoop that change how files are read: a file may be too long for them, or too large."""
-    java = session._jvm
-    written = java.java.io.StringWriter()
-    configuration = session._jsparkSession.sessionState().newHadoopConf()
-    java.org.apache.hadoop.conf.Configuration.dumpConfiguration(configuration, written)
-    unchanged = java.org.apache.hadoop.conf.Configuration()
-    for each in json.loads(str(written.toString()))["properties"]:
-        name, value = each["key"], each["value"]
-        if not name.startswith(_READERS) or value == unchanged.get(name):
-            continue
-        if name == _BUFFER and 0 < int(value) <= _LARGEST_BUFFER:
-            continue
-        raise Refused(
-            f"Hadoop's setting {name} is changed in this Spark application, and could make a release fail because of "
-            "its rows, after the charge. Remove the setting"
-        )

@@ -1,0 +1,76 @@
+"""Tables of a Hive catalogue: Parquet and ORC are answered as tables of files, and other formats are refused."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tallystick as ts
+from tallystick.errors import Refused
+from tallystick.ledger import Ledger
+from tallystick.publish.datasets import identified
+from unit.tables.test_spark import java, session  # noqa: F401
+from unit.tables.test_spark_identity import account_with, people_counted
+
+if importlib.util.find_spec("pyspark") is None:
+    pytest.skip("pyspark is not installed", allow_module_level=True)
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+@pytest.fixture(scope="module")
+def spark(java: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:  # noqa: F811
+    """A session with a metastore of Hive in memory."""
+    database = "jdbc:derby:memory:tallystick;create=true"
+    hive = {
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": database,
+        "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
+        "spark.hadoop.hive.metastore.schema.verification": "false",
+    }
+    folder = tmp_path_factory.mktemp("hive")
+    found = session("local[2]", folder, hive)
+    found._jvm.java.lang.System.setProperty("derby.system.home", str(folder))  # Derby writes its log there
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+@pytest.mark.parametrize("kind", ["PARQUET", "ORC"])
+def test_a_table_of_files_is_registered_and_answered(spark: Any, tmp_path: Path, kind: str) -> None:
+    spark.sql(f"CREATE TABLE seen (who BIGINT, cost BIGINT) STORED AS {kind}")
+    spark.sql("INSERT INTO seen SELECT id, id FROM range(9)")
+    spark.sql(f"CREATE TABLE parts (who BIGINT) PARTITIONED BY (year INT) STORED AS {kind}")
+    spark.sql("INSERT INTO parts PARTITION (year = 1) SELECT id FROM range(7)")
+    try:
+        ledger = Ledger(tmp_path / "ledger.db")
+        account = account_with(ledger, spark, "seen", "who", 0.01)
+        account_with(ledger, spark, "parts", "who", 0.01)
+        account.raise_limit(ts.zcdp(rho=9000, delta=1e-6), why="test")
+        assert people_counted(account, spark, "seen") == 9
+        assert people_counted(account, spark, "parts") == 7
+        place = spark.table("seen").inputFiles()[0].rpartition("/")[0]
+        spark.sql(f"CREATE EXTERNAL TABLE swapped (cost BIGINT, who BIGINT) STORED AS {kind} LOCATION '{place}'")
+        with pytest.raises(Refused, match="under another name"):
+            people_counted(account, spark, "swapped")
+    finally:
+        for name in ("seen", "parts", "swapped"):
+            spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def test_a_table_of_text_is_refused_with_what_to_do(spark: Any, tmp_path: Path) -> None:
+    spark.sql("CREATE TABLE texts (who BIGINT) STORED AS TEXTFILE")
+    account = Ledger(tmp_path / "ledger.db").open("clinic", budget=ts.zcdp(rho=9000), unit="person")
+    try:
+        with pytest.raises(Refused, match="Parquet or ORC"):
+            identified(ts.Private(spark).table("texts", unit="who"))
+        with pytest.raises(Refused, match="Parquet or ORC"):
+            people_counted(account, spark, "texts")
+        assert account.history() == []
+    finally:
+        spark.sql("DROP TABLE texts")

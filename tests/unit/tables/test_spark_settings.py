@@ -1,0 +1,237 @@
+"""Settings of a Spark application: those that are not known to be harmless are refused before the charge."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tallystick as ts
+from tallystick.errors import InvalidInput, Refused
+from tallystick.ledger import Ledger
+from tallystick.tables.engines import spark_settings
+from tallystick.tables.reader import open_engine
+from tallystick.tables.sources import source_of
+from unit.tables.test_spark import java, session  # noqa: F401
+
+if importlib.util.find_spec("pyspark") is None:
+    pytest.skip("pyspark is not installed", allow_module_level=True)
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+@pytest.fixture(scope="module")
+def spark(java: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:  # noqa: F811
+    found = session("local[2]", tmp_path_factory.mktemp("settings"))
+    found.range(9).toDF("who").write.saveAsTable("visits")
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+@contextmanager
+def configured(spark: Any, settings: dict[str, str]) -> Iterator[None]:
+    """Change settings of the running application, as if it had been started with them."""
+    configuration = spark.sparkContext._jsc.sc().conf()
+    before = {name: configuration.get(name, None) for name in settings}
+    for name, value in settings.items():
+        configuration.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            configuration.remove(name) if value is None else configuration.set(name, value)
+
+
+def ask(spark: Any, tmp_path: Path) -> Any:
+    """Release a count, and return the account that paid."""
+    account = Ledger(tmp_path / "ledger.db").open("clinic", budget=ts.zcdp(rho=9), unit="person")
+    asked_of = ts.Private(spark, account=account).table("visits", unit="who")
+    plan = asked_of.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count()).plan(rho=0.1)
+    try:
+        plan.release(why="try")
+    except Refused:
+        assert account.used.a0 == 0
+        raise
+    return account
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.memory.fraction",
+        "spark.memory.storageFraction",
+        "spark.kryoserializer.buffer.max",
+        "spark.shuffle.spill.numElementsForceSpillThreshold",
+        "spark.task.maxFailures",
+        "spark.dynamicAllocation.cachedExecutorIdleTimeout",
+        "spark.sql.codegen.cache.maxEntries",
+        "spark.of.a.plugin",
+    ],
+)
+def test_a_setting_that_is_not_known_to_be_harmless_is_refused(spark: Any, tmp_path: Path, name: str) -> None:
+    with configured(spark, {name: "1s3cret"}), pytest.raises(Refused, match="harmless") as caught:
+        ask(spark, tmp_path)
+    assert name in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_kryo_and_a_small_limit_are_refused_and_defaults_and_larger_limits_are_not(spark: Any, tmp_path: Path) -> None:
+    kryo = {"spark.serializer": "org.apache.spark.serializer.KryoSerializer", "spark.rpc.message.maxSize": "1"}
+    with configured(spark, kryo), pytest.raises(Refused, match=r"spark\.rpc\.message\.maxSize, spark\.serializer"):
+        ask(spark, tmp_path)
+    usual = {
+        "spark.serializer": "org.apache.spark.serializer.JavaSerializer",
+        "spark.memory.fraction": "0.6",
+        "spark.network.timeout": "800s",
+        "spark.rpc.message.maxSize": "256",
+    }
+    with configured(spark, usual):
+        assert ask(spark, tmp_path).used.a0 > 0
+
+
+def test_a_limit_on_results_is_refused(spark: Any, tmp_path: Path) -> None:
+    with configured(spark, {"spark.driver.maxResultSize": "6k"}), pytest.raises(Refused, match="maxResultSize is 6k"):
+        ask(spark, tmp_path)
+
+
+CLUSTER = {
+    "spark.authenticate": "true",
+    "spark.blacklist.decommissioning.enabled": "true",
+    "spark.databricks.clusterUsageTags.clusterName": "wards",
+    "spark.driver.extraClassPath": "/usr/lib/hadoop/*",
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.emr.default.executor.memory": "4g",
+    "spark.eventLog.dir": "hdfs:///var/log/spark/apps",
+    "spark.executor.instances": "4",
+    "spark.hadoop.fs.s3a.secret.key": "abc",
+    "spark.hadoop.parquet.enable.summary-metadata": "false",
+    "spark.history.ui.port": "18080",
+    "spark.kubernetes.namespace": "wards",
+    "spark.local.dir": "/mnt",
+    "spark.shuffle.service.enabled": "true",
+    "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.hive.metastore.sharedPrefixes": "com.amazonaws.services.dynamodbv2",
+    "spark.sql.parquet.output.committer.class": "com.amazon.emr.committer.EmrOptimizedSparkSqlParquetOutputCommitter",
+    "spark.submit.deployMode": "client",
+    "spark.yarn.historyServer.address": "master:18080",
+    "eventLog.rolloverIntervalSeconds": "900",
+}
+"""Settings that clusters usually have."""
+
+
+def test_the_usual_settings_of_clusters_are_accepted(spark: Any) -> None:
+    with configured(spark, CLUSTER):
+        spark_settings.check_application(spark)
+
+
+def test_a_property_of_the_thread_does_not_reach_the_executors(spark: Any, tmp_path: Path) -> None:
+    """Tasks read settings that our session leaves at their defaults from the properties of the thread."""
+    context = spark.sparkContext
+    context.setLocalProperty("spark.scheduler.pool", "slow")
+    context.setJobGroup("wards", "counts")
+    context.setLocalProperty("spark.sql.parquet.columnarReaderBatchSize", "2147483647")
+    try:
+        with pytest.raises(Refused, match=r"local property.*columnarReaderBatchSize.*setLocalProperty"):
+            ask(spark, tmp_path)
+        context.setLocalProperty("spark.sql.parquet.columnarReaderBatchSize", None)
+        assert ask(spark, tmp_path).used.a0 > 0
+    finally:
+        context._jsc.sc().setLocalProperties(context._jvm.java.util.Properties())
+
+
+@contextmanager
+def hadoop(spark: Any, name: str, value: str) -> Iterator[None]:
+    """Change a setting of Hadoop in the application."""
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    before = configuration.get(name)
+    configuration.set(name, value)
+    try:
+        yield
+    finally:
+        configuration.unset(name) if before is None else configuration.set(name, before, "spark.buffer.size")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("orc.max.file.length", "1"),
+        ("io.file.buffer.size", "2147483647"),
+        ("parquet.page.verify-checksum.enabled", "true"),
+        ("file.stream-buffer-size", "2147483647"),
+        ("dfs.client.socket-timeout", "1"),
+    ],
+)
+def test_a_setting_of_hadoop_that_changes_how_files_are_read_is_refused(
+    spark: Any, tmp_path: Path, name: str, value: str
+) -> None:
+    with hadoop(spark, name, value), pytest.raises(Refused, match=name):
+        ask(spark, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("parquet.enable.summary-metadata", "false"),
+        ("io.compression.codecs", "org.apache.hadoop.io.compress.GzipCodec"),
+        ("mapreduce.fileoutputcommitter.algorithm.version", "2"),
+    ],
+)
+def test_a_setting_of_hadoop_that_does_not_is_accepted(spark: Any, tmp_path: Path, name: str, value: str) -> None:
+    with hadoop(spark, name, value):
+        assert ask(spark, tmp_path).used.a0 > 0
+
+
+def levels(spark: Any, names: list[str]) -> dict[str, str]:
+    logging = spark._jvm.org.apache.logging.log4j
+    return {name: str(logging.LogManager.getLogger(name).getLevel().toString()) for name in names}
+
+
+def test_the_log_is_off_during_a_release_and_as_it_was_afterwards(spark: Any) -> None:
+    """Also below a logger, with two releases at a time, and after an error."""
+    own = {
+        "org.apache.spark.executor.Executor": "INFO",
+        "org.apache.spark.sql.execution.datasources.FileScanRDD": "ERROR",
+    }
+    inherited = ["org.apache.spark.scheduler.DAGScheduler", "org.apache.spark.scheduler.TaskSetManager"]
+    logging = spark._jvm.org.apache.logging.log4j
+    configurator = logging.core.config.Configurator
+    for name, level in own.items():
+        configurator.setLevel(name, logging.Level.toLevel(level))
+    names = [*own, *inherited]
+    before = levels(spark, names)
+    with open_engine(source_of(spark)) as first:
+        with pytest.raises(InvalidInput), open_engine(source_of(spark)) as second:
+            second.schema("no_table")
+        first.schema("visits")
+        during = levels(spark, names)
+    after = levels(spark, names)
+    configurator.setLevel("org.apache.spark.scheduler.DAGScheduler", logging.Level.WARN)
+    changed = levels(spark, inherited)
+    for name in own:
+        logging.core.LoggerContext.getContext(False).getConfiguration().removeLogger(name)
+    assert set(during.values()) == {"OFF"}
+    assert after == before
+    assert changed["org.apache.spark.scheduler.DAGScheduler"] == "WARN"
+
+
+def test_the_log_stays_off_while_tasks_of_a_failed_release_run(spark: Any) -> None:
+    name = "org.apache.spark.executor.Executor"
+    logging = spark._jvm.org.apache.logging.log4j
+    logging.core.config.Configurator.setLevel(name, logging.Level.ERROR)
+    with open_engine(source_of(spark)) as engine:
+        engine.log._has_tasks = iter([True, True, False]).__next__  # type: ignore[attr-defined]
+    assert levels(spark, [name]) == {name: "OFF"}
+    waited = time.monotonic()
+    while levels(spark, [name]) == {name: "OFF"} and time.monotonic() < waited + 10:
+        time.sleep(0.1)
+    found = levels(spark, [name])
+    logging.core.LoggerContext.getContext(False).getConfiguration().removeLogger(name)
+    assert found == {name: "ERROR"}

@@ -30,7 +30,8 @@ import tampering
 import throughput
 import walks
 
-from crash.stores import Server, postgres_server, quick_folder
+from crash.stores import Server, postgres_server
+from ramdisk import quick_folder
 
 Part = Callable[[float, Server], list[str]]
 PARTS: dict[str, Part] = {

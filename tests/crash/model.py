@@ -24,6 +24,8 @@ class ModelCharge:
     lease: float
     fence: int = 1
     source: str = ""
+    begun: int = 0  # how many failures there were when it began
+    ended: int = 0  # how many there were when it ended, its own included
 
 
 def add(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
@@ -37,7 +39,8 @@ class Model:
     charges: list[ModelCharge] = field(default_factory=list)
     owner: dict[str, str] = field(default_factory=dict)  # of sources
     least: dict[str, int] = field(default_factory=dict)  # of populations
-    failures: list[tuple[str, set[str]]] = field(default_factory=list)  # what closes sources and populations
+    failures: list[tuple[str, set[str], int]] = field(default_factory=list)  # source, populations and number
+    failed: int = 0  # how many failures there were, cleared ones included
 
     def used(self, name: str) -> tuple[int, int]:
         total = self.accounts[name].own
@@ -72,7 +75,7 @@ class Model:
 
     def closed(self, source: str, lines: tuple[tuple[str, int, int], ...]) -> bool:
         roots = {self.root(name) for name, _, _ in lines}
-        return bool(source) and any(source == failed or roots & populations for failed, populations in self.failures)
+        return bool(source) and any(source == failed or roots & populations for failed, populations, _ in self.failures)
 
     def _gate(self, source: str, lines: tuple[tuple[str, int, int], ...]) -> str:
         if self.closed(source, lines):
@@ -86,8 +89,8 @@ class Model:
     def clear(self, name: str) -> str:
         self.recover()
         root = self.root(name)
-        kept = [(s, p - {root}) for s, p in self.failures if self.owner.get(s) != root]
-        kept = [(source, populations) for source, populations in kept if populations]
+        kept = [(s, p - {root}, n) for s, p, n in self.failures if self.owner.get(s) != root]
+        kept = [(source, populations, number) for source, populations, number in kept if populations]
         if kept == self.failures:
             return "Refused"
         self.failures = kept
@@ -110,13 +113,15 @@ class Model:
                     self.accounts[name].own = own
                 return outcome, None
         charge = ModelCharge(key, lines, lines, "EXECUTING" if started else "RESERVED", self.now + lease)
-        charge.source = source
+        charge.source, charge.begun = source, self.failed
         self.charges.append(charge)
         return "ok", charge
 
     def _meet(self, charge: ModelCharge, lines: object, lease: float, started: bool):
         if charge.request != lines:
             return "IdempotencyConflict", None
+        if self.withheld(charge):
+            return "Unavailable", None
         if charge.state == "COMMITTED":
             return "AlreadyCommitted", None
         if charge.state == "BURNED":
@@ -125,12 +130,20 @@ class Model:
             return "Unavailable", None
         if charge.state == "EXECUTING":
             self.move(charge, charge.fence, "burn")
-            return "IdempotencyConflict", None
+            return "Unavailable" if self.withheld(charge) else "IdempotencyConflict", None
         if started and self.closed(charge.source, charge.lines):
             return "Quarantined", None
         charge.fence, charge.lease = charge.fence + 1, self.now + lease
         charge.state = "EXECUTING" if started else "RESERVED"
         return "ok", charge
+
+    def withheld(self, charge: ModelCharge) -> bool:
+        """Did a failure that is not cleared close the data of an ended charge while it ran, or at its end?"""
+        roots = {self.root(name) for name, _, _ in charge.lines}
+        return bool(charge.source) and any(
+            charge.begun <= number < charge.ended and (failed == charge.source or roots & populations)
+            for failed, populations, number in self.failures
+        )
 
     def move(self, charge: ModelCharge, fence: int, action: str) -> str:
         old, new = {
@@ -145,7 +158,10 @@ class Model:
             return "Quarantined"
         charge.state = new
         if new == "BURNED" and charge.source:
-            self.failures.append((charge.source, {self.root(name) for name, _, _ in charge.lines}))
+            self.failures.append((charge.source, {self.root(name) for name, _, _ in charge.lines}, self.failed))
+            self.failed += 1
+        if new in ("BURNED", "COMMITTED"):
+            charge.ended = self.failed
         if new == "REFUNDED":
             for name, a0, a1 in charge.lines:
                 self.accounts[name].own = add(self.accounts[name].own, (-a0, -a1))

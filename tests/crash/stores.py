@@ -19,13 +19,9 @@ from typing import Any
 
 import pytest
 
+from ramdisk import quick_folder
 from tallystick.ledger import Ledger
 from tallystick.ledger.pay import Charge, Terms
-
-
-def quick_folder() -> str | None:
-    """A RAM disk where there is one: a killed process loses nothing there, and the suite does not wait for the disk."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @dataclass(frozen=True)

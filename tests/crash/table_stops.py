@@ -36,7 +36,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from crash.killing import in_child
-from crash.stores import quick_folder, raised
+from crash.stores import raised
+from ramdisk import quick_folder
 from tallystick.accounting.losses import zcdp
 from tallystick.errors import TallystickError
 from tallystick.ledger import Ledger
@@ -271,7 +272,7 @@ def left_behind(desk: Desk, way: str) -> Iterator[str]:
 
 def unexpected(way: str, point: str | None, state: str) -> Iterator[str]:
     """Data are opened after the charge and read before the answer is stored; in between both can be."""
-    if state not in ("BURNED", "EXECUTING", "COMMITTED"):
+    if state not in ("CLOSED", "EXECUTING", "COMMITTED"):
         yield f"the charge is {state}"
     elif point is None or way in SIGNALS:
         return
@@ -310,11 +311,11 @@ def complaints(desk: Desk, key: str, told: str | None, found: Callable[[str], No
         plan = desk.plan(ledger)
         if told == "withheld" and state == "COMMITTED" and key.startswith("interrupt"):
             pass  # interrupted between the storing and the handing out: the same key has it
-        elif told == "withheld" and state not in ("BURNED", "EXECUTING"):
+        elif told == "withheld" and state not in ("CLOSED", "EXECUTING"):
             yield f"withheld, and the charge is {state}"
         elif told is not None and told != "withheld" and (state != "COMMITTED" or ":" in told):
             yield f"told {told!r}, and the ledger has {state}"
-        if state in ("BURNED", "EXECUTING"):
+        if state in ("CLOSED", "EXECUTING"):
             yield from closed_until_cleared(plan, key)
         elif state == "COMMITTED":
             again = plan.release(why="a table", key=key)
@@ -350,7 +351,7 @@ def closed_until_cleared(plan: Plan, key: str) -> Iterator[str]:
     for source in (None, "other data of the same people"):
         if (met := raised(_charge(plan, f"{key} next", source).begin)) != "Quarantined":
             yield f"after a failure the next plan met {met}"
-    if _state(plan, key) != "BURNED":
+    if _state(plan, key) != "CLOSED":
         yield f"its lease is over, and the charge is {_state(plan, key)}"
     if len(plan.account.clear(why="looked")) != 1:
         yield "more than one failure was to be cleared"

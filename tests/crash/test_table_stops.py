@@ -18,7 +18,7 @@ def test_a_table_stopped_after_its_charge_is_paid_for_and_closed():
     assert found["done"] == {
         "kill: EXECUTING": 2,
         "kill: COMMITTED": 1,
-        "interrupt: BURNED": 1,
+        "interrupt: CLOSED": 1,
         "interrupt: COMMITTED": 1,  # between the storing and the handing out
         "vanish: COMMITTED": 1,
         "change: COMMITTED": 1,  # other columns in the file: there is nothing to answer from

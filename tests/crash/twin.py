@@ -139,7 +139,7 @@ class Twin:
             wanted = (*account.limit, *account.own, *self.model.used(row[1]), "closed" if account.closed else "open")
             assert (*row[10:16], row[17]) == wanted, row[1]
         numbers = {row[1]: row[0] for row in rows}
-        closed = [(digest(source), numbers[name]) for source, names in self.model.failures for name in names]
+        closed = [(digest(source), numbers[name]) for source, names, _ in self.model.failures for name in names]
         assert sorted((row[2], row[1]) for row in failures if row[3] is None) == sorted(closed)
         states = [(c.key, c.state, c.fence) for c in self.model.charges]
         assert [(row[2], row[4], row[5]) for row in charges] == states

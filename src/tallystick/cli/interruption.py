@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tallystick.ledger.pay import Charge, Receipt
 
 STOPPED = "stopped at your request."
+WITHHELD = "CLOSED"
+"""The state that the ledger shows of a charge whose data were closed while it ran."""
 
 
 @contextmanager
@@ -64,8 +66,10 @@ def _charged(charge: Charge, row: ChargeRow, receipt: Receipt | None, command: C
 
 def _lost(charge: Charge, row: ChargeRow, command: Command) -> Failure:
     """Return the failure of a command whose charge is paid and has no answer."""
-    is_over = row.state == "BURNED"
-    lines = [STOPPED, f"Charge {row.id} had started, under the key {row.key!r}. It stays paid and has no answer."]
+    is_over = row.state in ("BURNED", WITHHELD)
+    has_answer = "Whether it has an answer is withheld." if row.state == WITHHELD else "It has no answer."
+    begun = f"The charge in ledger entry {row.id} had started, under the key {row.key!r}."
+    lines = [STOPPED, f"{begun} It stays paid. {has_answer}"]
     remedies = []
     if not is_over:
         lines.append("Unless another process finishes it, it is lost when its lease has run out.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput, Refused
-from tallystick.ledger import opening, registry, views
+from tallystick.ledger import journal, opening, registry, views
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.filters import Amount, Filter, quoted_delta
 from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit, short_accounts, would_spend
@@ -268,11 +268,12 @@ class Account:
         """Every charge on this account itself, oldest first."""
         with self.ledger.store.read() as transaction:
             rows = transaction.rows("charges_of", self.id)
+            told = journal.told_states(transaction, [ChargeRow(*row[:8]) for row in rows])
         events = []
-        for *charge, a0, a1, text in rows:
+        for (*charge, a0, a1, text), state in zip(rows, told, strict=True):
             row, body = ChargeRow(*charge), json.loads(text)
             paid = Amount(self.currency, a0, a1)
-            events.append(Event(row.id, body["at"], row.state, row.key, body["why"], body["plan"], paid))
+            events.append(Event(row.id, body["at"], state, row.key, body["why"], body["plan"], paid))
         return events
 
     def limits_since(self, seq: int) -> list[Amount]:
@@ -374,7 +375,7 @@ class Account:
             return short_accounts(transaction, Line(self.id, price.a0, price.a1, self.path))
 
     def failures(self) -> list[int]:
-        """The failed charges that keep the population's data closed."""
+        """The failed charge that closed the population's data; later failures are shown by ``clear``."""
         return registry.failures(self)
 
     def clear(self, *, why: str) -> list[int]:

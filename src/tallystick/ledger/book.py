@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import is_
@@ -13,15 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Unavailable
 from tallystick.ledger import first_write, journal, opening, places, views
 from tallystick.ledger.account import Account
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, digest
 from tallystick.ledger.copies import CopyLock
 from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position, Terms
-from tallystick.ledger.partition import Partition
-from tallystick.ledger.pay import CHARGE_LEASE, Charge, Receipt
+from tallystick.ledger.partition import Blocks, Partition
+from tallystick.ledger.pay import CHARGE_LEASE, FAILED, Charge, Receipt
 from tallystick.ledger.registry import Registered, registered
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction
@@ -56,6 +55,8 @@ class Ledger:
 
     ``older`` is the owner's reason to go on with an older copy, if the newest one is lost. It is recorded together with
     the newest entry that this host has seen. The charges in between are lost, and must be charged again by hand.
+
+    Times are those of the PostgreSQL server, or of this host if the ledger is a file. ``clock`` replaces them in tests.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Ledger:
         *,
         create: bool = True,
         principal: str = "local",
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         config: Path | str | None = None,
         probe: Probe | None = None,
         expect_head: str | None = None,
@@ -81,6 +82,7 @@ class Ledger:
         self._config = config
         self._last: tuple[tuple[object, ...], Terms | None] = ((), None)
         self.lost: first_write.Missing | None = None
+        self.known_blocks: dict[tuple[int, str], tuple[int, Blocks]] = {}  # by parent and partition; see opening.py
         self.store = self._opened_store(place, create, probe, is_accepted=first_use is not None)
         try:
             self._known = places.KnownPlaces(self.store.names(), config).read()
@@ -275,7 +277,7 @@ class Ledger:
 
     def now(self) -> int:
         """Milliseconds since 1970 by this ledger's clock."""
-        seconds = self._clock()
+        seconds = self.store.seconds() if self._clock is None else self._clock()
         if not 0 <= seconds < LATEST:  # NaN is not, either
             raise InvalidInput("clock", seconds, "a function that returns seconds since 1970, such as time.time")
         return int(seconds * 1000)
@@ -404,6 +406,8 @@ class Ledger:
     def stored_answer(self, charge: ChargeRow) -> tuple[Any, Receipt]:
         """The stored answer of a committed charge, and its receipt."""
         with self.store.read() as transaction:
+            if journal.told_state(transaction, charge) == journal.WITHHELD:
+                raise Unavailable(FAILED)
             row = transaction.row("answer_of", charge.id)
             reserved = journal.entry_body(transaction, charge.id)
             done = transaction.row("entry_at", charge.last_seq)
@@ -412,7 +416,7 @@ class Ledger:
                 account = journal.account_row(transaction, account_id)
                 lines.append((account.id, account.name, account.filter, a0, a1))
         if row is None or done is None or (final := json.loads(done[2])).get("answer_hash") != digest(row[0]):
-            altered = f"the stored answer of charge {charge.id} was altered"
+            altered = f"the stored answer of ledger entry {charge.id} was altered"
             raise LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
         receipt = Receipt(
             self.id, charge.id, tuple(lines), reserved["plan_hash"], charge.request, final["answer_hash"],
@@ -420,13 +424,20 @@ class Ledger:
         )  # fmt: skip
         return decode_answer(row[0]), receipt
 
+    def told(self, charge: ChargeRow) -> ChargeRow:
+        """The charge as it may be shown: in the state CLOSED while its outcome is withheld."""
+        with self.store.read() as transaction:
+            return charge._replace(state=journal.told_state(transaction, charge))
+
     def charge_row(self, charge_id: int) -> tuple[ChargeRow, dict[str, Any]]:
-        """A charge and the entry that reserved it."""
+        """A charge, as it may be shown, and the entry that reserved it."""
         with self.store.read() as transaction:
             row = transaction.row("charge_by_id", charge_id) if 0 < charge_id <= LARGEST else None
             if row is None:
                 raise InvalidInput("charge", charge_id, "the number of an existing charge")
-            return ChargeRow(*row), journal.entry_body(transaction, charge_id)
+            charge = ChargeRow(*row)
+            state = journal.told_state(transaction, charge)
+            return charge._replace(state=state), journal.entry_body(transaction, charge_id)
 
     def recover(self) -> tuple[int, int]:
         """Refund reservations and burn executions whose lease ran out; returns (refunded, burned)."""

@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Remedy, Unavailable
 from tallystick.place import shown
+from tallystick.printing import is_visible
 
 NAME_LENGTH: Final = 200
 WHY_LENGTH: Final = 2_000
@@ -53,7 +54,8 @@ def checked(argument: str, value: object, longest: int = NAME_LENGTH, *, empty: 
         return value
     unseen = UNSEEN_IN_NAMES if longest == NAME_LENGTH else UNSEEN
     for character in value:
-        if unicodedata.category(character) in unseen or character in TURNING:
+        is_hidden = longest == NAME_LENGTH and not is_visible(character)
+        if unicodedata.category(character) in unseen or character in TURNING or is_hidden:
             raise InvalidInput(argument, f"text with U+{ord(character):04X}", "text without control characters")
     if longest == NAME_LENGTH and (plain := unicodedata.normalize("NFKC", value)) != value:
         raise InvalidInput(argument, ascii(value), f"one spelling for one look (NFKC): {plain!a}")

@@ -124,7 +124,8 @@ USUAL_DELTA: Final = 1e-6
 MOST_FOR_CONVERSION: Final = Fraction(1, 100_000)
 """Largest part of a quoted delta that the conversion to epsilon uses. A larger part shows a smaller epsilon."""
 WHAT_RHO_IS: Final = (
-    "rho (zCDP) adds up over releases and, at any delta, promises an epsilon of at most rho + 2 sqrt(rho ln(1/delta))"
+    "rho (zCDP) is the unit of cost: costs in rho add up. "
+    "At any delta, epsilon is at most rho + 2 sqrt(rho ln(1/delta))"
 )
 """Sentence that stands beside a rho, once."""
 
@@ -289,6 +290,19 @@ class Amount:
             self.filter.rule.symbol: float(self.first),
             "delta": float(self.delta),
         }
+
+
+def why_quoted(limit: Amount) -> str:
+    """Sentence on a quoted delta that is above the delta of the limit; empty if it is not.
+
+    >>> why_quoted(Amount(Filter("zcdp"), 5 * 10**11, 10**12))
+    'Epsilon is shown at delta 2e-6: 1e-6 of the limit, and 1e-6 to turn rho into epsilon.'
+    """
+    quoted = as_written("delta", quoted_delta(limit))
+    if limit.filter.kind != "zcdp" or not limit.a1 or quoted <= limit.delta:
+        return ""
+    shown = [typed(float(each)) for each in (quoted, limit.delta, quoted - limit.delta)]
+    return f"Epsilon is shown at delta {shown[0]}: {shown[1]} of the limit, and {shown[2]} to turn rho into epsilon."
 
 
 def quoted_delta(limit: Amount, spent: float = 0.0) -> float:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from tallystick.ledger.account import Account
 
 
+WITHHELD: Final = "CLOSED"
+"""The state that is shown of a charge whose outcome is withheld. No row and no entry has it."""
+
+
 class AccountRow(NamedTuple):
     """A row of the account table. Numbers end in 0 or 1 as the parts of an ``Amount`` do."""
 
@@ -68,6 +72,14 @@ class Position(NamedTuple):
 
     seq: int
     hash: str
+
+
+class Closing(NamedTuple):
+    """A failure that closes a source and a population, and the position of its entry in the chain."""
+
+    source: str
+    population: int
+    seq: int
 
 
 class Line(NamedTuple):
@@ -220,8 +232,8 @@ def require_same(charge: ChargeRow, request: str, older: str | None = None) -> N
     """Refuse a key that was used for another request; ``older`` is the digest by an earlier rule, if there was one."""
     if charge.request not in (request, older):
         raise IdempotencyConflict(
-            f"key {charge.key!r} was used for another request (charge {charge.id}). One key names one request of the "
-            "whole ledger, whichever account pays; use a new key"
+            f"key {charge.key!r} was used for another request (ledger entry {charge.id}). One key names one request of "
+            "the whole ledger, whichever account pays; use a new key"
         )
 
 
@@ -353,6 +365,35 @@ def _sources(transaction: Transaction, charge: ChargeRow) -> tuple[str | None, l
     return body["source"], sorted({path[-1][0] for path in paths})
 
 
+def told_state(transaction: Transaction, charge: ChargeRow) -> str:
+    """Return the state of a charge, or CLOSED while its outcome is withheld.
+
+    Success or failure after the start is a bit about the data. The first failure closes the data and so tells one bit.
+    The outcomes of charges that were running then, and that of the failed charge, are withheld until the owner clears
+    the failure. So many charges that run at the same time tell no more than one.
+    """
+    return told_states(transaction, [charge])[0]
+
+
+def told_states(transaction: Transaction, charges: Sequence[ChargeRow]) -> list[str]:
+    """Return the states of several charges as ``told_state`` does."""
+    closings = [Closing(*row) for row in transaction.rows("closings")]
+    return [WITHHELD if _is_withheld(transaction, each, closings) else each.state for each in charges]
+
+
+def _is_withheld(transaction: Transaction, charge: ChargeRow, closings: Sequence[Closing]) -> bool:
+    """True if a failure that is not cleared closed the data of a charge while it ran, or at its end."""
+    if charge.state not in ("COMMITTED", "BURNED"):
+        return False
+    during = [each for each in closings if charge.id < each.seq <= charge.last_seq]
+    if not during:
+        return False
+    source, populations = _sources(transaction, charge)
+    if source is None:
+        return False
+    return any(each.source == source or each.population in populations for each in during)
+
+
 def refund(transaction: Transaction, charge: ChargeRow, at: int, *, why: str) -> Position:
     """RESERVED -> REFUNDED: data was never opened, so the amount is given back."""
     position = _move(transaction, charge, "RESERVED", "REFUNDED", "refund", at, why=why)
@@ -378,8 +419,8 @@ def _move(
 def lost(charge: ChargeRow) -> Refused:
     """The error for a holder whose fence is no longer good."""
     return Refused(
-        f"charge {charge.id} is no longer held with fence {charge.fence}: its lease ran out and it was taken over, "
-        "refunded or burned; nothing was delivered"
+        f"ledger entry {charge.id} is no longer held with fence {charge.fence}: its lease ran out and it was taken "
+        "over, refunded or burned; nothing was delivered"
     )
 
 
@@ -445,8 +486,8 @@ def require_open(transaction: Transaction, source: str, populations: Sequence[in
         row = transaction.row("quarantine_of", source, population)
         if row is not None:
             raise Quarantined(
-                f"closed: charge {row[0]} failed after it had started, and further plans could tell why; nothing was "
-                "charged. The owner of the data opens it again, after a look at the operator's log",
+                f"closed: ledger entry {row[0]} failed after it had started, and further plans could tell why; nothing "
+                "was charged. The owner of the data opens it again, after a look at the operator's log",
                 remedies=[Remedy("clear_failure", charge=row[0])],
             )
 

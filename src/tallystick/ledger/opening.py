@@ -18,7 +18,7 @@ from tallystick.ledger.denial import higher_limit, written
 from tallystick.ledger.filters import MOST_DELTA, Amount, Filter
 from tallystick.ledger.journal import AccountRow
 from tallystick.ledger.milestones import checked_milestones
-from tallystick.ledger.partition import Partition
+from tallystick.ledger.partition import Blocks, Partition
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Transaction
 from tallystick.printing import one_of
@@ -49,7 +49,7 @@ def open_account(
         require_small_delta(limit)
         warn_of_delta(limit, stacklevel=4)
         with ledger.store.write("open") as transaction:
-            row = transaction.row("account_named", name) or _insert(transaction, wanted, partition, ledger.now())
+            row = transaction.row("account_named", name) or _insert(ledger, transaction, wanted, partition)
     account = AccountRow(*row)
     _same(account, wanted, named_unit(limit, unit))
     if partition is not None:
@@ -142,16 +142,14 @@ def _wanted(
     )
 
 
-def _insert(transaction: Transaction, wanted: AccountRow, partition: Partition | None, at: int) -> AccountRow:
-    if partition is not None:
-        blocks = [AccountRow(*row) for row in transaction.rows("children", wanted.parent_id)]
-        partition.require_apart(
-            partition_of(transaction, block.id) for block in blocks if block.partition_name == partition.name
-        )
+def _insert(ledger: Ledger, transaction: Transaction, wanted: AccountRow, partition: Partition | None) -> AccountRow:
+    """Append a new account to the chain."""
+    if partition is not None and wanted.parent_id is not None:
+        _blocks_of(ledger, transaction, wanted.parent_id, partition.name).require_apart(partition)
     position = journal.append(
         transaction,
         "open",
-        at,
+        ledger.now(),
         name=wanted.name,
         parent=wanted.parent_id,
         partition=partition.to_data() if partition else None,
@@ -165,6 +163,16 @@ def _insert(transaction: Transaction, wanted: AccountRow, partition: Partition |
     row = wanted._replace(id=position.seq)
     transaction.run("account_insert", *row[:12])
     return row
+
+
+def _blocks_of(ledger: Ledger, transaction: Transaction, parent: int, name: str) -> Blocks:
+    """Return the blocks of a partition. A ledger that is open remembers those that it read before."""
+    newest, blocks = ledger.known_blocks.get((parent, name), (0, Blocks()))
+    for account_id, body in transaction.rows("blocks_after", parent, name, newest):
+        blocks.add(Partition(*json.loads(body)["partition"]))
+        newest = int(account_id)
+    ledger.known_blocks[parent, name] = newest, blocks
+    return blocks
 
 
 def partition_of(transaction: Transaction, account_id: int) -> Partition:

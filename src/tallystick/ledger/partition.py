@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -50,19 +49,6 @@ class Partition:
         """As the chain has it."""
         return [self.name, self.by, self.one_block_per_unit, self.column, list(self.values)]
 
-    def require_apart(self, others: Iterable[Partition]) -> None:
-        """Refuse a block that shares a value with another block of the partition, or is cut along another column.
-
-        Texts and whole numbers do not go together: "1" and 1 are one value to an owner who declares the column's type.
-        """
-        for other in others:
-            alike = {type(value) for value in (*self.values, *other.values)}
-            if self.column != other.column or len(alike) > 1 or set(self.values) & set(other.values):
-                raise Refused(
-                    f"blocks of {self.name!r} are cut along one column and share no value; another block has "
-                    f"{other.column or 'no column'}: {', '.join(map(str, other.values[:5])) or 'no values'}"
-                )
-
     def require(self, adjacency: str) -> None:
         """Refuse, naming the condition that failed, when the maximum would not be valid."""
         failed = None
@@ -77,3 +63,50 @@ class Partition:
                 f"parallel composition over {self.name!r} is refused: {failed}; "
                 "open the block without partition= and the population pays the sum"
             )
+
+
+class Blocks:
+    """The blocks of one partition that exist already. All have one column, and no two share a value.
+
+    >>> from dataclasses import replace
+    >>> wards = Blocks()
+    >>> north = Partition("ward", by="unit id", one_block_per_unit=True, column="ward", values=("north",))
+    >>> wards.add(north)
+    >>> wards.require_apart(replace(north, values=("south",)))
+    """
+
+    def __init__(self) -> None:
+        self._first: Partition | None = None
+        self._first_with_values: Partition | None = None
+        self._block_of: dict[str | int, Partition] = {}
+
+    def add(self, block: Partition) -> None:
+        """Take in a block that exists."""
+        self._first = self._first or block
+        if block.values:
+            self._first_with_values = self._first_with_values or block
+        self._block_of.update(dict.fromkeys(block.values, block))
+
+    def require_apart(self, block: Partition) -> None:
+        """Refuse a block that shares a value with another block of the partition, or is cut along another column.
+
+        Texts and whole numbers do not go together: "1" and 1 are one value to an owner who declares the column's type.
+        """
+        other = self._in_conflict(block)
+        if other is not None:
+            raise Refused(
+                f"blocks of {block.name!r} are cut along one column and share no value; another block has "
+                f"{other.column or 'no column'}: {', '.join(map(str, other.values[:5])) or 'no values'}"
+            )
+
+    def _in_conflict(self, block: Partition) -> Partition | None:
+        """Return an existing block that does not go together with ``block``, or None."""
+        if self._first is None:
+            return None
+        if self._first.column != block.column:
+            return self._first
+        known = self._first_with_values
+        if known is not None and block.values and type(known.values[0]) is not type(block.values[0]):
+            return known
+        shared = (self._block_of[value] for value in block.values if value in self._block_of)
+        return next(shared, None)

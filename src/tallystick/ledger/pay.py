@@ -50,13 +50,14 @@ if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
-    from tallystick.ledger.store import Transaction
 
 LEASE: Final = 600.0
 FAILED: Final = (
-    "the release failed after its charge had started, so the charge stays paid and has no answer; why is withheld, "
-    "because it could depend on the data. The data are closed to further plans until their owner clears them"
+    "the data were closed while this release ran, by its failure or by that of another release. The charge stays "
+    "spent. Whether it has an answer is withheld, because that could depend on the data. Ask again with the same key "
+    "once the owner has opened the data"
 )
+"""One text for every release that was running when its data closed, whether it failed or has an answer."""
 INTERRUPTED: Final = (
     "interrupted after the charge had started, so it stays paid; asked with the same key, the ledger says whether an "
     "answer was stored"
@@ -152,12 +153,15 @@ def pay(
         with _renewed(charge, lease) if release.source else contextlib.nullcontext():
             drawn = release.draw()
         receipt = charge.commit(drawn)
+        is_withheld = charge.is_withheld()
     except BaseException as error:
         problem = type(error)
         if not release.source:
             charge.burn_quietly(problem)
             raise
     else:
+        if is_withheld:
+            raise Unavailable(FAILED)
         return Paid(charge.answer, receipt, fresh=True)
     # outside the handler, so that the error does not travel along, not even with an interruption of the burning
     charge.burn_quietly(problem)
@@ -253,7 +257,9 @@ def say_first_reason(ledger: Ledger, receipt: Receipt, why: str) -> None:
     """Warn a caller who asks again with another reason: a release has one reason, that of its charge."""
     first = ledger.charge_row(receipt.charge)[1]["why"]
     if first != why:
-        text = f"charge {receipt.charge} was made with the reason {first!r}; the record keeps that one, not {why!r}"
+        text = (
+            f"ledger entry {receipt.charge} was made with the reason {first!r}; the record keeps that one, not {why!r}"
+        )
         warnings.warn(OtherReason(text), stacklevel=4)
 
 
@@ -493,9 +499,9 @@ class Charge:
         """Raise the refusal or the denial that taking the amount would meet; nothing is taken."""
         self._is_forgotten = False
         terms = self._terms
+        self.require_free_key()
         try:
             with self._ledger.store.read() as transaction:
-                self._require_free_key(transaction)
                 if terms.source is not None:
                     journal.admit(transaction, terms.source, terms.asked)
                     require_not_retired(transaction, self.beside)
@@ -506,12 +512,10 @@ class Charge:
 
     def require_free_key(self) -> None:
         """Raise if the key was used and has no answer to give."""
+        if not self._named:
+            return
         with self._ledger.store.read() as transaction:
-            self._require_free_key(transaction)
-
-    def _require_free_key(self, transaction: Transaction) -> None:
-        """Raise if the key was used and has no answer to give."""
-        row = transaction.row("charge_by_key", self._ledger.principal, self._key) if self._named else None
+            row = transaction.row("charge_by_key", self._ledger.principal, self._key)
         if row is not None and ChargeRow(*row).state != "COMMITTED":
             raise occupied(self._ledger, ChargeRow(*row))
 
@@ -552,7 +556,7 @@ class Charge:
             row = transaction.row("charge_by_key", self._ledger.principal, self._key)
         if row is None:
             return None
-        charge = ChargeRow(*row)
+        charge = self._ledger.told(ChargeRow(*row))
         is_same = charge.request in (self._terms.digest, self._terms.older)
         if not is_same or charge.state == "REFUNDED":
             return None
@@ -574,7 +578,7 @@ class Charge:
         with self._ledger.store.read() as transaction:
             for each in dict.fromkeys((*own, *others)):
                 row = transaction.row("charge_alike", self._ledger.principal, each)
-                if row is not None:
+                if row is not None and journal.told_state(transaction, ChargeRow(*row)) == "COMMITTED":
                     return _charged_again(ChargeRow(*row), is_same_request=each in own)
         return None
 
@@ -641,6 +645,14 @@ class Charge:
             row = transaction.row("entry_at", charge.last_seq) or ()
         return Position(int(row[0]), str(row[1])), int(body["at"])
 
+    def is_withheld(self) -> bool:
+        """True if the data of this charge were closed while it ran, and its owner has not cleared them yet."""
+        if not self.has_source:
+            return False
+        with self._ledger.store.read() as transaction:
+            row = transaction.row("charge_by_id", self.id)
+            return row is not None and journal.told_state(transaction, ChargeRow(*row)) == journal.WITHHELD
+
     def burn(self) -> None:
         """EXECUTING -> BURNED: never refunded."""
         with self._ledger.store.write("burn") as transaction:
@@ -700,7 +712,7 @@ class Charge:
 
 def _charged_again(earlier: ChargeRow, *, is_same_request: bool) -> ChargedAgain:
     """The warning about an earlier charge; its key answers the very same request alone."""
-    paid = f"charge {earlier.id} paid for the same question of the same source"
+    paid = f"ledger entry {earlier.id} paid for the same question of the same source"
     if is_same_request:
         remedies = [Remedy("reuse_key", key=earlier.key)]
         return ChargedAgain(f"{paid}; under a new key it is charged again", remedies=remedies)
@@ -708,22 +720,25 @@ def _charged_again(earlier: ChargeRow, *, is_same_request: bool) -> ChargedAgain
 
 
 def occupied(ledger: Ledger, charge: ChargeRow) -> Exception:
-    """The error for a key whose charge is not ours to run: committed, burned, or held by someone else."""
+    """The error for a key whose charge is not ours to run: committed, burned, withheld, or held by someone else."""
+    charge = ledger.told(charge)
+    if charge.state == journal.WITHHELD:
+        return Unavailable(FAILED)
     if charge.state == "COMMITTED":
         answer, receipt = ledger.stored_answer(charge)
         return AlreadyCommitted(
-            f"key {charge.key!r} was already committed as charge {charge.id}; its stored answer is returned, "
+            f"key {charge.key!r} was already committed as ledger entry {charge.id}; its stored answer is returned, "
             "nothing was charged again",
             answer=answer,
             receipt=receipt,
         )
     if charge.state == "BURNED":
         return IdempotencyConflict(
-            f"charge {charge.id} of key {charge.key!r} was burned: it failed after data could have been read, so it "
-            "stays paid and has no answer; use a new key to pay and try again"
+            f"ledger entry {charge.id} of key {charge.key!r} was burned: it failed after data could have been read, so "
+            "it stays paid and has no answer; use a new key to pay and try again"
         )
     return Unavailable(
-        f"charge {charge.id} of key {charge.key!r} is {charge.state} in another worker; "
+        f"ledger entry {charge.id} of key {charge.key!r} is {charge.state} in another worker; "
         "try again when it has finished or its lease has run out"
     )
 

@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,7 +50,10 @@ SETTINGS: Final = (
     "SET LOCAL row_security = off",
 )
 """Settings of every transaction. They are local to it, so that a connection pool cannot mix up sessions."""
+NOW: Final = "SELECT EXTRACT(EPOCH FROM pg_catalog.clock_timestamp())"
 SESSION: Final = "SELECT pg_catalog.current_schema(), pg_catalog.pg_backend_pid()"
+CLOCK_AGE: Final = 60.0
+"""Seconds after which the server is asked for its time again. In between this host's elapsed time is added."""
 NO_SCHEMA: Final = (
     "a place whose search path leads to a schema that exists and that this role may use (GRANT USAGE ON SCHEMA ...)"
 )
@@ -146,6 +150,7 @@ class PostgresStore:
         self._connection: psycopg.Connection[Row] | None = None
         self._schema = ""
         self._process = 0
+        self._clock = 0.0, 0.0  # the server's time, and this host's elapsed time when the server said so
         self._listener: Listener | None = None
         self._check: Check | None = None
         self._lock: Lock = unlocked
@@ -173,6 +178,7 @@ class PostgresStore:
         A search path is resolved once: on a later connection it could lead to another schema.
         """
         [schema, process] = connection.execute(SESSION).fetchone() or ["", 0]
+        self._set_clock(connection)
         if process != connection.info.backend_pid:
             connection.prepare_threshold = None  # a pool is in between: statements are prepared for no session
         if not self._schema:
@@ -245,6 +251,21 @@ class PostgresStore:
                 raise LedgerIntegrity(f"{self.place} holds other tables of the ledger's names; use another schema")
             return []
         return connection.execute(STATEMENTS["migrations"]).fetchall()
+
+    def seconds(self) -> float:
+        """Seconds since 1970 by the server's clock, so that clients whose clocks differ agree when a lease ends."""
+        with self._mutex, self._translated():
+            connection = self._connected()
+            if _elapsed() - self._clock[1] > CLOCK_AGE:
+                self._set_clock(connection)
+        server, then = self._clock
+        return server + (_elapsed() - then)
+
+    def _set_clock(self, connection: psycopg.Connection[Row]) -> None:
+        """Ask the server for its time."""
+        row = connection.execute(NOW).fetchone()
+        if row is not None:
+            self._clock = float(row[0]), _elapsed()
 
     @contextlib.contextmanager
     def _transaction(self, connection: psycopg.Connection[Row], *begin: str) -> Iterator[None]:
@@ -369,6 +390,13 @@ class PostgresStore:
 
 class _Undone(Exception):
     """Leaves a transaction that is not to be committed."""
+
+
+def _elapsed() -> float:
+    """Seconds since this host started, sleep included. Setting the clock of the host does not change it."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
 
 
 def _built(connection: psycopg.Connection[Row], name: str) -> set[str]:

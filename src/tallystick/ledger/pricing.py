@@ -299,7 +299,7 @@ def underpriced(ledger: Ledger) -> list[str]:
             if event.paid and plan_and_price not in known:
                 known[plan_and_price] = _shortfall(account, *plan_and_price)
             if event.paid and known[plan_and_price]:
-                charges.append(f"charge {event.charge} on {account.name}: {known[plan_and_price]}")
+                charges.append(f"ledger entry {event.charge} on {account.name}: {known[plan_and_price]}")
     return charges
 
 

@@ -203,7 +203,7 @@ def remove(account: Account, name: str, *, dry_run: bool) -> None:
         used = _first_use(transaction, name, newest.population_id)
         if used is not None:
             raise Refused(
-                f"charge {used} may have used dataset {name!r}, so its registration stays. Nothing was changed",
+                f"ledger entry {used} may have used dataset {name!r}, so its registration stays. Nothing was changed",
                 remedies=[Remedy("retire_dataset", dataset=name)],
             )
         if not dry_run:
@@ -329,12 +329,16 @@ def registered(ledger: Ledger, *, removed: bool = False) -> dict[str, Registered
 
 
 def failures(account: Account) -> list[int]:
-    """The charges whose failure closes an account's population, oldest first."""
+    """The charge whose failure closed an account's population, or nothing.
+
+    Later failures are withheld: one closing tells one failure. ``clear`` returns all of them to the owner.
+    """
     with account.ledger.store.read() as transaction:
-        return sorted({int(charge) for charge, _ in _closed(transaction, account)})
+        return [charge for charge, _ in _closed(transaction, account)[:1]]
 
 
 def _closed(transaction: Transaction, account: Account) -> list[list[int]]:
+    """The failed charges that close a population, with the population of each, first failure first."""
     population = account.path[-1][0]
     return [[int(charge), int(each)] for charge, each in transaction.rows("quarantines_of", population, population)]
 
@@ -345,7 +349,7 @@ def clear(account: Account, *, why: str) -> list[int]:
     check_reason(why)
     ledger.recover()
     with ledger.store.write("clear") as transaction:
-        rows = _closed(transaction, account)
+        rows = sorted(_closed(transaction, account))
         if not rows:
             raise Refused(f"nothing about population {account.name!r} is closed")
         position = journal.append(

@@ -16,7 +16,7 @@ from tallystick.ledger.chain import canonical, digest
 from tallystick.ledger.filters import LARGEST, Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow
 from tallystick.ledger.opening import raise_terms
-from tallystick.ledger.partition import Partition
+from tallystick.ledger.partition import Blocks, Partition
 from tallystick.ledger.registry import DatasetRow, lasts
 from tallystick.ledger.signing import verified
 
@@ -128,7 +128,8 @@ class Book:
     lines: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
     answers: dict[int, str] = field(default_factory=dict)
     datasets: list[DatasetRow] = field(default_factory=list)
-    partitions: dict[int, Partition] = field(default_factory=dict)
+    blocks: dict[tuple[int, str], Blocks] = field(default_factory=dict)  # by parent and partition
+    children: dict[int, list[int]] = field(default_factory=dict)
     fixed: dict[str, Any] = field(default_factory=dict)
     marks: dict[str, list[str]] = field(default_factory=dict)
     marked: dict[str, tuple[int, Any]] = field(default_factory=dict)
@@ -157,14 +158,14 @@ class Book:
         account = self.accounts[account_id]
         totals = [account.own0, account.own1]
         largest: dict[str, list[int]] = {}
-        for child in self.accounts.values():
-            if child.parent_id == account_id:
-                used = (child.used0, child.used1)
-                if child.partition_name is None:
-                    totals = [totals[0] + used[0], totals[1] + used[1]]
-                else:
-                    top = largest.setdefault(child.partition_name, [0, 0])
-                    largest[child.partition_name] = [max(top[0], used[0]), max(top[1], used[1])]
+        for child_id in self.children.get(account_id, ()):
+            child = self.accounts[child_id]
+            used = (child.used0, child.used1)
+            if child.partition_name is None:
+                totals = [totals[0] + used[0], totals[1] + used[1]]
+            else:
+                top = largest.setdefault(child.partition_name, [0, 0])
+                largest[child.partition_name] = [max(top[0], used[0]), max(top[1], used[1])]
         return totals[0] + sum(t[0] for t in largest.values()), totals[1] + sum(t[1] for t in largest.values())
 
     def move(self, seq: int, account_id: int, a0: int, a1: int) -> None:
@@ -173,7 +174,7 @@ class Book:
         self.accounts[account_id] = account._replace(own0=account.own0 + a0, own1=account.own1 + a1)
         current: int | None = account_id
         while current is not None:
-            used0, used1 = self.total(current) if self._has_children(current) else self._own(current)
+            used0, used1 = self.total(current)
             account = self.accounts[current] = self.accounts[current]._replace(used0=used0, used1=used1)
             self.require(0 <= used0 <= account.limit0 and 0 <= used1 <= account.limit1, seq, "a total passes its limit")
             self.require(account.own0 >= 0 and account.own1 >= 0, seq, "a total is negative")
@@ -197,13 +198,6 @@ class Book:
         names = {row.name for row in self.datasets if row.source == source}
         prices = [row.least0 for row in newest if row.name in names or (not names and row.population_id == population)]
         return max(prices, default=0)
-
-    def _own(self, account_id: int) -> tuple[int, int]:
-        account = self.accounts[account_id]
-        return account.own0, account.own1
-
-    def _has_children(self, account_id: int) -> bool:
-        return any(child.parent_id == account_id for child in self.accounts.values())
 
 
 def _genesis(book: Book, seq: int, entry: dict[str, Any]) -> None:
@@ -234,12 +228,12 @@ def _open(book: Book, seq: int, entry: dict[str, Any]) -> None:
     if entry["partition"] is not None:
         partition = Partition(*entry["partition"])
         partition.require(entry["adjacency"])
-        others = [
-            row.id for row in book.accounts.values() if row.parent_id == parent and row.partition_name == partition.name
-        ]
-        partition.require_apart(book.partitions[block] for block in others)
-        book.partitions[seq] = partition
+        blocks = book.blocks.setdefault((parent, partition.name), Blocks())
+        blocks.require_apart(partition)
+        blocks.add(partition)
     book.names[entry["name"]] = seq
+    if parent is not None:
+        book.children.setdefault(parent, []).append(seq)
     book.accounts[seq] = AccountRow(
         seq, entry["name"], parent, partition.name if partition else None, entry["account_kind"], entry["filter"],
         entry["unit"], entry["adjacency"], entry["milestones"], None, limit0, limit1, 0, 0, 0, 0, 0, "open",

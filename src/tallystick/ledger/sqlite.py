@@ -14,6 +14,7 @@ import os
 import re
 import sqlite3
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -273,6 +274,10 @@ class SqliteStore:
             return _newest(SqliteTransaction(self._connected(), None))
         finally:
             self._mutex.release()
+
+    def seconds(self) -> float:
+        """Seconds since 1970 by this host's clock: all writers of a file are on one host."""
+        return time.time()
 
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort: a file of mode 0600 beside the ledger."""

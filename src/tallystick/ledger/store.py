@@ -42,6 +42,10 @@ STATEMENTS: Final[dict[str, str]] = {
     "account_by_id": f"SELECT {ACCOUNT_COLUMNS} FROM account WHERE id = ?",
     "accounts": f"SELECT {ACCOUNT_COLUMNS} FROM account ORDER BY id",
     "children": f"SELECT {ACCOUNT_COLUMNS} FROM account WHERE parent_id = ? ORDER BY id",
+    "blocks_after": (
+        "SELECT a.id, e.body FROM account a JOIN entry e ON e.seq = a.id "
+        "WHERE a.parent_id = ? AND a.partition_name = ? AND a.id > ? ORDER BY a.id"
+    ),
     "spend": (
         "UPDATE account SET own0 = own0 + ?, own1 = own1 + ?, used0 = used0 + ?, used1 = used1 + ? "
         "WHERE id = ? AND state = 'open' AND used0 + ? <= limit0 AND used1 + ? <= limit1"
@@ -72,13 +76,18 @@ STATEMENTS: Final[dict[str, str]] = {
     "quarantine_clear": (
         "UPDATE quarantine SET cleared = ? WHERE charge_id = ? AND population_id = ? AND cleared IS NULL"
     ),
-    "quarantine_of": (
-        "SELECT charge_id FROM quarantine WHERE cleared IS NULL AND (source = ? OR population_id = ?) "
-        "ORDER BY charge_id LIMIT 1"
+    "quarantine_of": (  # the first failure: later ones are not shown before the owner has cleared all of them
+        "SELECT q.charge_id FROM quarantine q JOIN charge c ON c.id = q.charge_id "
+        "WHERE q.cleared IS NULL AND (q.source = ? OR q.population_id = ?) ORDER BY c.last_seq LIMIT 1"
+    ),
+    "closings": (
+        "SELECT q.source, q.population_id, c.last_seq FROM quarantine q JOIN charge c ON c.id = q.charge_id "
+        "WHERE q.cleared IS NULL"
     ),
     "quarantines_of": (
-        "SELECT charge_id, population_id FROM quarantine WHERE cleared IS NULL AND (population_id = ? "
-        "OR source IN (SELECT source FROM dataset WHERE population_id = ?)) ORDER BY charge_id, population_id"
+        "SELECT q.charge_id, q.population_id FROM quarantine q JOIN charge c ON c.id = q.charge_id "
+        "WHERE q.cleared IS NULL AND (q.population_id = ? "
+        "OR q.source IN (SELECT source FROM dataset WHERE population_id = ?)) ORDER BY c.last_seq, q.population_id"
     ),
     "quarantines": (
         "SELECT charge_id, population_id, source, cleared FROM quarantine ORDER BY charge_id, population_id"
@@ -171,6 +180,9 @@ class Store(Protocol):
 
         Raise ``NotChecked`` if this user may not compare them.
         """
+
+    def seconds(self) -> float:
+        """Seconds since 1970 by the clock of the store: every writer must agree when a lease ends."""
 
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort, where analysts do not look."""

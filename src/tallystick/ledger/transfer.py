@@ -162,7 +162,9 @@ def _replay_entry(transaction: Transaction, book: Book, last: Anchor, line: dict
     _PROJECT[entry["kind"]](transaction, book, seq, entry)
     if entry["kind"] == "commit":
         if not isinstance(answer, str) or digest(answer) != entry["answer_hash"]:
-            raise LedgerIntegrity(f"the answer of charge {entry['charge']} is missing from the export or was altered")
+            raise LedgerIntegrity(
+                f"the answer of ledger entry {entry['charge']} is missing from the export or was altered"
+            )
         transaction.run("answer_insert", entry["charge"], answer)
     return Anchor(seq, line["hash"])
 

@@ -29,6 +29,7 @@ class Report:
     head: str
     accounts: int
     charges: int
+    """Charges, with those that cost nothing because a training run is paid as a whole."""
     problems: tuple[str, ...]
     not_checked: tuple[str, ...] = ()
     """Parts that this user may not check, with the reason."""
@@ -36,6 +37,8 @@ class Report:
     """Ways out of the problems that have one."""
     losses: tuple[str, ...] = ()
     """Sentences about entries that are lost, because the owner continues with an older copy."""
+    free: int = 0
+    """Charges that cost nothing."""
 
     @property
     def intact(self) -> bool:
@@ -79,8 +82,10 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = ()) -> Report:
     except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         problems.append(f"the record cannot be read ({type(error).__name__})")
     counts = len(book.accounts), len(book.charges)
+    free = sum(all(a0 == a1 == 0 for _, a0, a1 in lines) for lines in book.lines.values())
+    lost = tuple(book.losses)
     return Report(
-        ledger.id, *head, *counts, tuple(problems), tuple(not_checked), remedies=remedies, losses=tuple(book.losses)
+        ledger.id, *head, *counts, tuple(problems), tuple(not_checked), remedies=remedies, losses=lost, free=free
     )
 
 
@@ -137,7 +142,7 @@ def _differences(transaction: Transaction, book: Book) -> Iterator[str]:
     for charge_id, expected_hash in book.answers.items():
         row = transaction.row("answer_of", charge_id)
         if row is not None and digest(row[0]) != expected_hash:
-            yield f"the answer of charge {charge_id} was altered"
+            yield f"the answer of ledger entry {charge_id} was altered"
 
 
 def _compared(name: str, stored: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> Iterator[str]:
@@ -154,7 +159,7 @@ def _compared(name: str, stored: list[tuple[Any, ...]], expected: list[tuple[Any
 
 
 def _receipt_problems(transaction: Transaction, ledger_id: str, receipt: Receipt) -> Iterator[str]:
-    where = f"receipt of charge {receipt.charge}"
+    where = f"receipt of ledger entry {receipt.charge}"
     if receipt.ledger != ledger_id:
         yield f"{where}: it is of another ledger"
         return

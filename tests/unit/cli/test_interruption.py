@@ -77,7 +77,7 @@ def test_stopped_after_the_answer_is_stored_it_names_charge_and_key(
     assert charge.state == "COMMITTED"
     assert stopped.code == 10
     assert "othing was charged" not in stopped.errors
-    assert f"charge {charge.charge}," in stopped.errors
+    assert f"ledger entry {charge.charge}," in stopped.errors
     line = next(line for line in stopped.errors.splitlines() if "--key" in line)
     again = run(*words.split(), "--key", shlex.split(line.partition("--key ")[2])[0])
     assert again.code == 0, again.errors
@@ -99,7 +99,7 @@ def test_stopped_with_json_it_has_charge_key_and_receipt(
 
 
 LOST = {
-    "while it is stored": (COMMIT, True, "BURNED"),
+    "while it is stored": (COMMIT, True, "CLOSED"),
     "begun": ("tallystick.ledger.pay.Charge.begin", False, "EXECUTING"),
 }
 
@@ -114,7 +114,10 @@ def test_stopped_before_the_answer_is_stored_it_says_that_the_charge_is_lost_and
     (charge,) = charges()
     assert charge.state == state
     assert stopped.code == 130
-    assert f"Charge {charge.charge} had started, under the key '{charge.key}'. It stays paid" in stopped.errors
+    assert (
+        f"The charge in ledger entry {charge.charge} had started, under the key '{charge.key}'. It stays paid"
+        in stopped.errors
+    )
     assert "closed to further queries until their owner opens them" in stopped.errors
     assert "tallystick dataset clear v" in stopped.errors
     error = stopped.document["error"]

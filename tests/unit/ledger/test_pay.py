@@ -92,7 +92,7 @@ def test_what_fails_after_the_charge_stays_paid_and_is_told_in_one_constant_text
     assert str(failed.value) == FAILED
     assert failed.value.__cause__ is None
     assert failed.value.__context__ is None
-    assert states(clinic) == ["BURNED"]
+    assert states(clinic) == ["CLOSED"]
 
 
 def test_an_answer_that_cannot_be_stored_is_a_failure_like_any_other(clinic):
@@ -100,7 +100,7 @@ def test_an_answer_that_cannot_be_stored_is_a_failure_like_any_other(clinic):
     odd.draw = lambda: object()
     with pytest.raises(Unavailable, match="withheld"):
         pay(odd, clinic, why="x")
-    assert states(clinic) == ["BURNED"]
+    assert states(clinic) == ["CLOSED"]
 
 
 def test_a_lease_is_renewed_while_data_are_read_and_not_after_that(clinic, clock, place, config):
@@ -124,7 +124,7 @@ def test_a_lease_is_renewed_while_data_are_read_and_not_after_that(clinic, clock
     with pytest.raises(Unavailable):
         pay(Survey(fails={"draw": ValueError()}), clinic, why="x", lease=lease)
     assert threading.active_count() == before
-    assert states(clinic) == ["COMMITTED", "BURNED"]
+    assert states(clinic) == ["COMMITTED", "CLOSED"]
     head = clinic.ledger.head()
     time.sleep(0.1)
     assert clinic.ledger.head() == head
@@ -147,7 +147,7 @@ def test_a_store_that_is_away_for_a_moment_does_not_end_a_release(clinic, monkey
 def test_an_interrupt_stays_an_interrupt(clinic):
     with pytest.raises(KeyboardInterrupt, match="stays paid"):
         pay(Survey(fails={"draw": KeyboardInterrupt("row of Ann")}), clinic, why="x")
-    assert states(clinic) == ["BURNED"]
+    assert states(clinic) == ["CLOSED"]
 
 
 def test_an_interrupt_after_the_answer_was_stored_does_not_say_that_there_is_none(clinic):

@@ -78,9 +78,10 @@ def test_a_killed_worker_closes_its_data_when_its_lease_runs_out(ledger, clinic,
     clock.seconds += 61
     with pytest.raises(Quarantined):
         pay(Survey(), clinic, why="after that")
-    assert [event.state for event in clinic.history()] == ["BURNED", "COMMITTED"]
+    assert [event.state for event in clinic.history()] == ["CLOSED", "COMMITTED"]
     spend(clinic, 10**10, source="visits.csv", lease=60, key="second")  # not begun: nothing happens
     assert len(clinic.clear(why="the machine was restarted")) == 1
+    assert [event.state for event in clinic.history()] == ["BURNED", "COMMITTED"]
 
 
 def test_an_interrupt_closes_too(clinic):

@@ -40,7 +40,7 @@ def test_a_charge_that_paid_less_is_named_and_the_record_is_whole(ledger, short)
     Charge(ledger, Terms.of(((account, 31_250_000_000, 0),), plan), why="right").begin()
     assert ledger.verify().problems == ()
     (told,) = ledger.underpriced()
-    assert told.startswith(f"charge {cheap.id} on people: paid rho")
+    assert told.startswith(f"ledger entry {cheap.id} on people: paid rho")
     assert "rho 0.03125 today" in told
 
 
@@ -67,4 +67,4 @@ def test_the_shell_says_it_and_does_not_call_it_tampering(tmp_path, config, monk
     said = capsys.readouterr().out
     assert not ended.value.code
     assert "intact" in said
-    assert "under-priced by today's accountant: charge 3" in said
+    assert "charged less than today's accountant requires: ledger entry 3" in said

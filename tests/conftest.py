@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 
+import ramdisk
+
 # Before numpy is imported: two pytest workers on two cores must not fight for threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+ramdisk.use()
 # Anchors and keys of ledgers made by tests must not land in the home directory.
 _CONFIG = tempfile.TemporaryDirectory(prefix="tallystick-config-")
 os.environ.setdefault("TALLYSTICK_CONFIG_DIR", _CONFIG.name)

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_OF_THE_SYSTEM = ("/dev/", "/proc/")
-"""Folders in which a name such as /dev/stdout leads to an open file."""
+_OPEN_FILES = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")
+"""Beginnings of names that lead to an open file. Other files below /dev are ordinary: /dev/shm is a RAM disk."""
 
 
 def regular(path: str, flags: int) -> int:
@@ -128,7 +128,7 @@ def _create(new: Path) -> None:
 def _new_file(target: Path) -> Path | None:
     """Create a file beside the target, with the rights that it will have; None if the target is written directly."""
     is_device = target.exists() and not target.is_file()
-    if is_device or os.path.abspath(target).startswith(_OF_THE_SYSTEM):
+    if is_device or os.path.abspath(target).startswith(_OPEN_FILES):
         return None
     new = _name_beside(target)
     try:

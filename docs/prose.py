@@ -42,6 +42,7 @@ SCOPE = (
     "src/tallystick/cli/explorer/page.html",
     "src/tallystick/*.py",
     "src/tallystick/adaptive/**/*.py",
+    "src/tallystick/certificate/**/*.py",
     "src/tallystick/inference/**/*.py",
     "src/tallystick/ledger/**/*.py",
     "src/tallystick/publish/**/*.py",
@@ -52,10 +53,12 @@ SCOPE = (
 TEXTS_ONLY = (
     "src/tallystick/accounting/**/*.py",
     "src/tallystick/audit/**/*.py",
-    "src/tallystick/certificate/**/*.py",
+    "src/tallystick/cards/**/*.py",
+    "src/tallystick/cli/**/*.py",
     "src/tallystick/learn/**/*.py",
     "src/tallystick/mechanisms/**/*.py",
     "src/tallystick/numerics/**/*.py",
+    "src/tallystick/plots/**/*.py",
     "src/tallystick/theorems/**/*.py",
 )
 """Modules whose texts are checked, and whose docstrings are not checked yet."""
@@ -77,7 +80,7 @@ RULES = {
     r"\bread-?outs?\b": "write 'value'",
     r"\bof nobody\b|\blets in\b|\bbe told no\b": "write what happens",
     r"(^|[.;,])\s*works:": "write 'Try:'",
-    r"^\W*(asked|found)\W*$|^\W*works\s{2,}|^#+ works\b": "write sentences, not the labels asked, found and works",
+    r"^\W*(asked|found)\W*0?$|^\W*works\s{2,}|^#+ works\b": "write sentences, not the labels asked, found and works",
     r"\bweighted down\b|\btaken away\b": "write 'counts less' or 'is left out'",
     r"\bmoved to the bound\b": "write 'counts as the bound'",
     r"\bblocks? of keys\b": "write 'groups'",
@@ -208,6 +211,7 @@ def python_pieces(text: str, *, with_docstrings: bool = True) -> Iterator[tuple[
     """Return the docstrings and texts of a module, or its texts alone."""
     tree = ast.parse(text)
     statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     docstrings = {
         id(node.body[0].value)
@@ -217,10 +221,18 @@ def python_pieces(text: str, *, with_docstrings: bool = True) -> Iterator[tuple[
     for node in ast.walk(tree):
         if id(node) in statements and not with_docstrings:
             continue
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and is_prose(node.value):
+        text = "" if id(node) in inside else text_of(node)
+        if is_prose(text):
             is_docstring = id(node) in docstrings
-            prose = node.value.split(">>>")[0] if is_docstring else node.value
+            prose = text.split(">>>")[0] if is_docstring else text
             yield node.lineno, re.sub(r"``[^`]*``", " ", prose), is_docstring
+
+
+def text_of(node: ast.AST) -> str:
+    """Return the text of a node, with a digit for each value of an f-string; empty if it is not a text."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part) or "0" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
 from tallystick.digits import amount_up, typed
+from tallystick.printing import visible
 from tallystick.remedies import Remedy as Remedy
 from tallystick.remedies import is_plain
 from tallystick.wording import INTERFACES, in_python, offered, worded
@@ -56,12 +57,6 @@ _MOST_SHOWN = 4  # values of a list in a message; a longer one could be a column
 _PASSWORD = re.compile(r"(\w:/{1,2}[^\s/:@]*):\S*@")
 _COLLECTIONS = (list, tuple, set, frozenset, Mapping)
 _SINGLE = (str, bytes, Number, datetime.date, datetime.time, datetime.timedelta, PurePath, type)
-
-
-def _printed(character: str) -> str:
-    """The character, or its escape if it is not printed (as ``printing.visible`` writes it); line feeds stay."""
-    is_plain = character.isprintable() or character == "\n"
-    return character if is_plain else character.encode("unicode_escape").decode()
 
 
 def _shown(value: object) -> str:
@@ -211,7 +206,7 @@ def _without_password(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    return "".join(_printed(character) for character in text)
+    return visible(text, lines=True)
 
 
 def _restored(kind: type[Kind], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> Kind:
@@ -670,7 +665,7 @@ class NotDelivered(TallystickError):
         key: str,
         receipt: Mapping[str, Any] | None = None,
     ) -> None:
-        recorded = f"The answer is recorded: charged as charge {charge}, under the key {key!r}."
+        recorded = f"The answer is recorded: charged as ledger entry {charge}, under the key {key!r}."
         remedy = Remedy("write_again", key=key, argument=argument)
         super().__init__(f"{problem}\n{recorded}", remedies=[remedy])
         self.argument, self.value = argument, value

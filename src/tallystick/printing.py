@@ -58,6 +58,19 @@ def columns_of(name: object, known: Iterable[str]) -> str:
 _OBEYED = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
+_IGNORABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Characters that Unicode lets a program leave out ("default ignorable") although Python calls them printable."""
+
+
+def is_visible(text: str) -> bool:
+    r"""True if every character of a text can be seen: none is a control, bidirectional or zero-width character.
+
+    >>> is_visible("north"), is_visible("no\u200drth"), is_visible("no\u034frth")
+    (True, False, False)
+    """
+    return text.isprintable() and _IGNORABLE.search(text) is None
+
+
 def visible(text: str, *, lines: bool = False) -> str:
     r"""The text with every character that is not printed written as its escape; ``lines`` keeps line feeds.
 
@@ -66,9 +79,9 @@ def visible(text: str, *, lines: bool = False) -> str:
     >>> print(visible("ward \x1b[2J"))
     ward \x1b[2J
     """
-    if text.isprintable():
+    if is_visible(text):
         return text
-    return "".join(c if c.isprintable() or (lines and c == "\n") else _escape(c) for c in text)
+    return "".join(c if is_visible(c) or (lines and c == "\n") else _escape(c) for c in text)
 
 
 def _escape(character: str) -> str:
@@ -168,7 +181,7 @@ _NOT_PLAIN = re.compile(r"[^\x20-\x7e\n]")
 
 
 def _json_escape(character: str) -> str:
-    if character.isprintable():
+    if is_visible(character):
         return character
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))

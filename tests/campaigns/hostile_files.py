@@ -15,8 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from crash.stores import quick_folder
 from hostile.files import kinds, spoiled
+from ramdisk import quick_folder
 
 PAGE = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "hostile_files.md"
 HEAD = """# Files from outside: refused, or they mean what they say

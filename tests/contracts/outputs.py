@@ -41,6 +41,7 @@ _VARIES = re.compile(
     r"<!-- varies: (?P<words>\"[^\"]+\"(?:, \"[^\"]+\")*) by (?P<tolerance>[\d.]+)"
     r"(?P<absent> or absent)?, (?P<reason>\w[^>]*) -->"
 )
+_ALL_DIGITS = re.compile(r"(?<![\w.])\d+\.\d{13,}(?:e[-+]?\d+)?(?!\w)")
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)?"
 _FRESH = re.compile(
@@ -203,7 +204,16 @@ def _without_fresh(text: str, fixed: set[str]) -> str:
     def mark(match: re.Match[str]) -> str:
         return match[0] if match[0] in fixed else f"<{match.lastgroup}>"
 
-    return _FRESH.sub(mark, text)
+    return without_last_digits(_FRESH.sub(mark, text))
+
+
+def without_last_digits(text: str) -> str:
+    """The text with 11 digits of every number that has more than 12 decimals: processors differ in the last ones.
+
+    >>> without_last_digits("sigma=1.029021049297613, epsilon 1.99")
+    'sigma=1.0290210493, epsilon 1.99'
+    """
+    return _ALL_DIGITS.sub(lambda match: f"{float(match[0]):.11g}", text)
 
 
 # Comparison

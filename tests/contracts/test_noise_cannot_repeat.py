@@ -8,6 +8,7 @@ with the same settings publish different numbers.
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -131,13 +132,14 @@ def search(text: str, path: str) -> set[Finding]:
     return found.findings
 
 
-def findings() -> set[Finding]:
+@functools.cache
+def findings() -> frozenset[Finding]:
     """What could make random numbers repeatable in the package."""
     found: set[Finding] = set()
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
         found |= search(path.read_text(encoding="utf-8"), name)
-    return found
+    return frozenset(found)
 
 
 # Uses that decide no noise of a release

@@ -333,7 +333,7 @@ def test_explain_says_where_the_record_has_the_answer(ledger: str, capsys: pytes
     paid, receipt = used(ledger), answer.release.receipt
     assert receipt is not None
     Path("visits.csv").unlink()
-    said = f"Asked before: charge {receipt.charge} has the answer, and it costs nothing."
+    said = f"Asked before: ledger entry {receipt.charge} has the answer, and it costs nothing."
     assert said in str(ts.sql(f"EXPLAIN {GROUPED.replace(' AS n', ' AS m')}", ledger=ledger))
     assert said not in str(ts.sql(f"EXPLAIN {GROUPED}", ledger=ledger, rho=0.03))
     assert said not in str(ts.sql(f"EXPLAIN {GROUPED}", ledger=ledger, key="own"))

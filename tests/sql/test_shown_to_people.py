@@ -60,7 +60,7 @@ def test_a_card_is_made_of_an_answer_whose_ledger_was_closed(ledger: str) -> Non
 
 def test_the_shell_writes_a_card_that_it_verifies(ledger: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sql", ASKED, "--why", "x", "--card", "card.html", "--ledger", ledger]) == 0
-    assert capsys.readouterr().err.splitlines()[-1] == "Wrote    card.html"
+    assert capsys.readouterr().err.splitlines()[-1] == "Wrote    card.html, card.json"
     assert read_card("card.html")[0].facts["released"]["group_by"] == ["where_seen"]
     assert run(["card", "verify", "card.html", "--ledger", ledger]) == 0
     assert run(["sql", ASKED, "--why", "x", "--card", "visits.csv", "--ledger", ledger]) == 2

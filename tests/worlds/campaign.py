@@ -24,7 +24,8 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from crash.stores import postgres_server, quick_folder
+from crash.stores import postgres_server
+from ramdisk import quick_folder
 from worlds.engines import Files, Host, Postgres, Spark, spark_session
 from worlds.judge import Tally, trial
 from worlds.twins import TWINS, Twin, listed, on, without_collation

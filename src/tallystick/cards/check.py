@@ -81,7 +81,7 @@ def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: st
     wherever it stands. ``page`` is the HTML text, when there is one, and ``table`` the CSV text that was published with
     the card: the stored answer must give the same. The ledger does not have everything that people say (the name of
     an unregistered data set, period, reasons, contact). A part that cannot be compared is in the result, too: its
-    ``not_checked`` says why. A ``page`` that cannot be compared does not hold.
+    ``not_checked`` says why. A ``page`` or a ``table`` that cannot be compared does not hold.
     """
     try:
         return tuple(_findings(card, ledger, page, table))
@@ -173,9 +173,8 @@ def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, t
         yield Finding(part, not_checked="no table was given")
         return
     if facts["again"].get("names"):
-        yield Finding(
-            part, not_checked="the table of an SQL statement is made from the release; it is not in the record"
-        )
+        why = "the table of an SQL statement is made from the release; it is not in the record"
+        yield Finding(part, not_checked=why)
         return
     problem = _about_rows(facts, account, answer, table)
     software = other_version(facts)
@@ -187,7 +186,7 @@ def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, t
     compared = compare_table(Release(_planned(facts, account), answer), table)
     yield Finding("groups and values of the published table (CSV)", problem * bool(compared.wrong), "the stored answer")
     if compared.intervals:
-        yield Finding("intervals of the published table (CSV)", not_checked=_made_by(software))
+        yield Finding("intervals of the published table (CSV)", not_checked=_made_by(software), is_required=True)
 
 
 _OTHER_TABLE = "the ledger's answer is another one: it was changed"
@@ -222,7 +221,7 @@ def _about_plan(facts: Mapping[str, Any], answer: Any, entry: Mapping[str, Any])
         paid = request_digest(entry["lines"], entry["plan"], request) == entry["request"]
         if not paid or fit.hash != facts["accounting"]["plan_hash"]:
             return "the charge was for another fit"
-        return "" if price == entry["plan"] else "the fit has another price today"
+        return "" if price == entry["plan"] else "the fit has another cost today"
     planned = answer.get("plan") if isinstance(answer, dict) else None
     return "" if planned == facts["accounting"]["plan_hash"] else "the stored answer belongs to another plan"
 
@@ -327,7 +326,7 @@ def _made_again(
             plan = _planned(facts, account)
             made = Release(plan, answer)
     except (TallystickError, InvalidInput) as error:
-        yield Finding(part, f"its plan cannot be priced again: {error}", against)
+        yield Finding(part, f"the cost of its plan cannot be computed again: {error}", against)
         return
     proof = facts["evidence"].get("certificate", {}).get("text")
     named = facts["released"]["dataset"]
@@ -363,14 +362,19 @@ def _take_place(fresh: dict[str, Any], stated: Mapping[str, Any]) -> None:
 
 
 def _of_other_version(compared: Compared, software: str, against: str) -> Iterator[Finding]:
-    """Findings about a card of another version: numbers and names are checked, words and intervals are not."""
+    """Findings about a card of another version: numbers and names are checked, words and intervals are not.
+
+    The version is what the card says, and so a forger's word. A card with parts that differ and cannot be compared is
+    not verified.
+    """
     problem = f"changed: {', '.join(sorted(compared.wrong))}; {_OTHER_VERSION}" if compared.wrong else ""
-    yield Finding("released values, prices, promises and names", problem, against)
+    yield Finding("released values, costs and names", problem, against)
     if compared.intervals:
         part = f"intervals and predicted errors ({', '.join(sorted(compared.intervals))})"
-        yield Finding(part, not_checked=_made_by(software))
+        yield Finding(part, not_checked=_made_by(software), is_required=True)
     if compared.words:
-        yield Finding(f"sentences ({', '.join(sorted(compared.words))})", not_checked=_made_by(software))
+        part = f"sentences ({', '.join(sorted(compared.words))})"
+        yield Finding(part, not_checked=_made_by(software), is_required=True)
 
 
 def _made_by(software: str) -> str:

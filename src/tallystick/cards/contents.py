@@ -356,8 +356,8 @@ ROW_NEIGHBOURS: Final = {
 TRUST: Final = (
     "The owner of the data and the person who runs tallystick see the original data.",
     (
-        "Readers need no trust. The guarantee holds against every reader, whatever they know and compute, and with "
-        "all other publications from the same account."
+        "Readers need no trust. The guarantee holds against every reader, with everything they know and can compute, "
+        "and with all other publications from the same account."
     ),
     "The ledger must be the latest copy. Anyone who keeps a receipt can check that.",
     "The computer's random numbers must be secret.",
@@ -376,8 +376,8 @@ FIELDS: Final = {
     "invariants": "what is published about these data without noise",
     "release_type": "One release or Many releases",
     "refresh": "how often it is released again, and when the budget begins anew",
-    "looked_before": "whether anybody looked at the data to plan this, and whether that was paid for",
-    "timing": "what is done against somebody who watches how long an answer takes",
+    "looked_before": "whether a person looked at the data to plan this, and whether the budget counts that look",
+    "timing": "what is done against an attacker who measures how long an answer takes",
     "adversarial_tests": "which attacks were tried on it",
     "re_evaluation": "on which date limit and unit are looked at again",
 }

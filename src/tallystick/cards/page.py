@@ -627,7 +627,7 @@ def _evidence(facts: Facts) -> Iterator[tuple[str, str]]:
     is_published = evidence["receipt"] is not None
     if is_published:
         yield "Ledger", evidence["ledger"]
-        yield "Charge, entry", f"charge {evidence['charge']}, entry {evidence['entry']}"
+        yield "Ledger entries", f"{evidence['charge']} (charge), {evidence['entry']} (answer)"
         yield "Head", evidence["head"]
         yield "Answer", evidence["answer_hash"]
     yield "Plan", accounting["plan_hash"]

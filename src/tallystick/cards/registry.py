@@ -34,7 +34,7 @@ def registry_record(facts: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidInput(
             "card",
             f"{', '.join(missing)} not stated",
-            "a card made again once the data set has these answers: the same release with the same key is free",
+            "a card made again once the dataset has these answers: the same release with the same key is free",
             code="not_stated",
             remedies=[Remedy("state_decisions", answers=examples, dataset=facts["released"]["dataset"])],
         )
@@ -137,11 +137,11 @@ def _loss(facts: Mapping[str, Any]) -> dict[str, Any]:
     if kind in ("gdp", "rdp"):
         alpha, curve = promise["tradeoff"]["alpha"][::8], promise["tradeoff"]["limit"][::8]
         points = ", ".join(f"({a:.4g}, {b:.4g})" for a, b in zip(alpha, curve, strict=True))
-        details += f" Trade-off curve of the limit, (false alarms, least misses): {points}."
+        details += f" Trade-off curve of the limit, (false accusations, least misses): {points}."
     return {
         "privacy_unit": protected["unit"],
         "privacy_unit_details": (
-            f"Adjacent data sets: the data {protected['neighbours']} ({protected['adjacency']}; column "
+            f"Adjacent datasets: the data {protected['neighbours']} ({protected['adjacency']}; column "
             f"{protected['unit_column']}). Caps: {protected['counts']}."
         ),
         "privacy_parameters": number | ({"delta": _at_least(limit.delta)} if limit.a1 else {}),
@@ -207,7 +207,7 @@ def _administrative(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "sources": f"Privacy card of plan {facts['accounting']['plan_hash']}; contact: {said['contact']}.",
         "notes": (
-            f"Ledger {evidence['ledger']}, charge {evidence['charge']}, head {evidence['head']}; to check: "
+            f"Ledger {evidence['ledger']}, ledger entry {evidence['charge']}, head {evidence['head']}; to check: "
             f"{evidence['verify']}. Written for {SCHEMA}."
         ),
         "registry_authors": [name.strip() for name in said["curators"].split(";") if name.strip()],

@@ -33,7 +33,7 @@ NOT_PROTECTED = (
         "Choices made by looking at the data outside this run. Examples are the architecture, the clipping norm and "
         "trial runs that were not charged."
     ),
-    "Scores of this model on private data. Each score is a publication of its own.",
+    "Scores of this model on private data. Each score is one more publication.",
     "Other publications. Only releases charged to the account are counted.",
     GROUPS,
     TIMING,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Path = tuple[str, ...]
 """Names on the way to one fact of a card, without the places in lists."""
 
-_SOFTWARE = re.compile(r"tallystick \d[\w.+-]{0,40}", re.ASCII)
+_SOFTWARE = re.compile(r"tallystick \d[\w+.-]{0,40}", re.ASCII)
 _THREE_DIGITS: Final = 0.01
 """Largest relative difference of two roundings, to the same side, of one number to three digits or more."""
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII)

@@ -39,7 +39,7 @@ Point = tuple[Ball, Ball]
 
 
 class Malformed(ValueError):
-    """The text is no certificate of this format, is about what is not covered, or asks for too much work."""
+    """The text is not a certificate of this format, is about what is not covered, or asks for too much work."""
 
 
 class Unproved(ValueError):
@@ -140,7 +140,7 @@ def exponential(epsilon: Ball) -> Mechanism:
 
 
 def _finite(outcomes: Iterable[Point], infinite: Ball) -> Height:
-    """Outcomes as (loss, mass under P); ``infinite`` is P's mass where Q has none."""
+    """Outcomes as (loss, mass under P); ``infinite`` is P's mass where Q has no mass."""
     listed = sorted(((loss.lower(), loss, p, p * (-loss).exp()) for loss, p in outcomes), key=lambda one: -one[0])
     above, tops = [(infinite, arb(0))], [loss.upper() for _, loss, _, _ in listed]
     for _, _, p, q in listed:
@@ -189,7 +189,7 @@ def discrete_laplace(scale: Ball, sensitivity: int) -> Mechanism:
 
 
 def discrete_pair(p: Sequence[Ball], q: Sequence[Ball], both: bool) -> Mechanism:
-    """Two probability vectors; with ``both`` either may be the changed data set."""
+    """Two probability vectors; with ``both`` either may be the changed dataset."""
     _only(all(abs(sum(one, arb(0)) - 1) < 1e-8 for one in (p, q)), "masses of sum one")
 
     def ordered(one: Sequence[Ball], two: Sequence[Ball]) -> Height:
@@ -526,7 +526,7 @@ def _work(route: Any) -> int:
 
 
 def check(text: str) -> str:
-    """What the certificate proves, in words; ``Malformed`` or ``Unproved`` if it does not."""
+    """Words for what the certificate proves; ``Malformed`` or ``Unproved`` if it does not."""
     body = read(text)
     loss, claim = body["loss"], body["claim"]
     for way, route in body["route"].items():

@@ -10,14 +10,15 @@ from typing import Any, NoReturn
 from tallystick.errors import InvalidInput
 from tallystick.rounding import read_amount
 
-HELP = """Ask registered data sets in SQL; the cell is the statement.
+HELP = """Ask registered datasets in SQL; the cell is the statement.
 
     %%tallystick [variable] --why "weekly report" [--rho 0.01] [--epsilon 1] [--delta 1e-6] [--pure] [--error 50]
                  [--ledger PATH] [--key NAME] [--explain]
 
 ``variable`` keeps the answer under that name: ``.to_pandas()``, ``.rows``, ``tallystick.cards.card(answer)``. Public
 tables that the statement may join are those of a dict named ``public``: ``public = {"regions": "regions.csv"}``, or a
-data frame in place of the file. What was asked before is answered again for nothing; ``--explain`` says the price.
+data frame in place of the file. A query that was answered before is answered again without a charge. ``--explain``
+shows the cost.
 """
 
 

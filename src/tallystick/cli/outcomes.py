@@ -94,7 +94,7 @@ def plan_lines(offer: Facts) -> list[str]:
     for problem in (offer["would_fit"], offer["refused"]):
         lines += _problem_lines(problem) if problem else []
     if offer["again"] is not None:
-        lines += labelled("", [f"Charge {offer['again']} has the answer already. Nothing would be charged."])
+        lines += labelled("", [f"Ledger entry {offer['again']} has the answer already. Nothing would be charged."])
     if offer["paid_before"]:
         lines += labelled("", [_warned_before(offer["paid_before"])])
     return [*lines, *offer["summary"]]
@@ -147,7 +147,7 @@ def say_release(facts: Facts, screen: Screen, *, details: bool, more: Sequence[s
 
     ``more`` are lines that only details have.
     """
-    known = f"Already published as {facts['key']} (charge {facts.get('charge')})."
+    known = f"Already published as {facts['key']} (ledger entry {facts.get('charge')})."
     if facts["dry_run"]:
         say_dry_run(facts, screen, known)
         return
@@ -161,7 +161,7 @@ def say_release(facts: Facts, screen: Screen, *, details: bool, more: Sequence[s
 def say_answer(facts: Facts, screen: Screen, say_result: Callable[[], None]) -> None:
     """Print a result, also if the record has it, then the cost and the files."""
     if facts["dry_run"]:
-        say_dry_run(facts, screen, f"Asked before: charge {facts.get('charge')} has the answer.")
+        say_dry_run(facts, screen, f"Asked before: ledger entry {facts.get('charge')} has the answer.")
         return
     if not (screen.quiet and _files(facts)):
         say_result()

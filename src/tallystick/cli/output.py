@@ -22,6 +22,7 @@ from tallystick.printing import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from tallystick.cli.outcomes import Performed
 
@@ -158,6 +159,15 @@ def in_encoding(text: str, encoding: str | None) -> str:
     return text
 
 
+def _one_line(text: str, width: int) -> Text:
+    """Return a text that is cut off so that it fits in one line beside a spinner."""
+    from rich.text import Text
+
+    line = Text(visible(text))
+    line.truncate(width - len("* "), overflow="ellipsis")
+    return line
+
+
 @contextmanager
 def working(what: str) -> Iterator[Callable[[str], None]]:
     """A spinner on stderr while ``what`` is done; nothing when stderr is not a terminal. Call it to say the stage."""
@@ -165,7 +175,5 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
     if not errors.is_terminal:
         yield lambda stage: None
         return
-    from rich.text import Text
-
     with errors.status(what) as status:
-        yield lambda stage: status.update(Text(visible(f"{what}: {stage}")))
+        yield lambda stage: status.update(_one_line(f"{what}: {stage}", errors.width))

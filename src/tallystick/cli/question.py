@@ -40,7 +40,7 @@ Where = Annotated[
 ]
 Derive = Annotated[
     list[str] | None,
-    typer.Option("--derive", metavar="NAME=EXPR", help='A new column: "net = price * (1 - discount)".'),
+    typer.Option("--derive", metavar="NAME=EXPR", help='A new column: "net = amount * (1 - discount)".'),
 ]
 Join = Annotated[
     list[Path] | None,
@@ -155,10 +155,10 @@ class TableOptions:
 
         named = [f"--{word}" for word in ("rho", "epsilon", "error") if self.budget.get(word) is not None]
         if len(named) > 1:
-            raise InvalidInput("price", named, "one of them", problem=f"{' and '.join(named)} are two prices")
+            raise InvalidInput("price", named, "one of them", problem=f"{' and '.join(named)} are two costs")
         if not named:
             remedies = example_prices(query, query.table.account)
-            raise InvalidInput("price", None, "", code="no_price", remedies=remedies, problem="no price is named")
+            raise InvalidInput("price", None, "", code="no_price", remedies=remedies, problem="no cost is named")
 
     def plans(self, table: Table, *, suggest: bool = False) -> tuple[Plan, ...]:
         """The question with its price, or with ``suggest`` three of them: cheaper, as asked, more exact."""
@@ -213,7 +213,7 @@ def joined(table: Table, path: Path) -> Table:
 
 
 def derived(text: str, table: Table) -> Table:
-    """``net = price * (1 - discount)`` as a new column."""
+    """``net = amount * (1 - discount)`` as a new column."""
     from tallystick.tables.sql import pieces
 
     if "=" not in text:

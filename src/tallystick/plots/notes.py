@@ -261,20 +261,20 @@ def revenue(sale: PumpkinPrices, *, title: str | None = None) -> Figure:
     >>> from tallystick.mechanisms.select.noisy_law import pumpkin_prices
     >>> figure = revenue(pumpkin_prices([1.0, 1.0, 1.0, 4.01] * 25, epsilon=1.0))
     >>> figure.axes[0].get_xlabel()
-    'price (money per pumpkin)'
+    'money per pumpkin'
     """
     earned = [f"{nearest(value)}" for value in (sale.expected, sale.expected_by_noise, sale.best)]
-    finding = "The exponential mechanism earns {} of {}; noise on the best price earns {}"
+    finding = "The exponential mechanism earns {} of {}; noise on the best choice earns {}"
     figure, axes = sheet(
         title=title or finding.format(earned[0], earned[2], earned[1]),
-        across="price (money per pumpkin)",
+        across="money per pumpkin",
         up="revenue (money)",
     )
     axes.plot(sale.prices, sale.revenue, color=INK, label="revenue")
     tallest = max(float(sale.chances.max()), float(sale.noisy.max()))
     ways = {
         f"exponential mechanism: earns {earned[0]} of {earned[2]}": (sale.chances, BLUE),
-        f"noise on the best price: earns {earned[1]} of {earned[2]}": (sale.noisy, VERMILLION),
+        f"noise on the best choice: earns {earned[1]} of {earned[2]}": (sale.noisy, VERMILLION),
     }
     for name, (chances, colour) in ways.items():
         tall = chances / tallest * sale.best * 0.6

@@ -90,8 +90,14 @@ class Files:
         """Return the paths of the files that ``write`` writes, by what they hold."""
         if outcome.paid is None:
             return {}
-        named = {"out": self.out, "about": self._about(outcome), "card": self.card}
+        named = {"out": self.out, "about": self._about(outcome), "card": self.card, "card_data": self._card_data()}
         return {name: str(path) for name, path in named.items() if path is not None}
+
+    def _card_data(self) -> Path | None:
+        """Return the file with the data of a card that is a page; a card in JSON is that file."""
+        if self.card is None or self.card.suffix.lower() == ".json":
+            return None
+        return self.card.with_suffix(".json")
 
     def _about(self, outcome: Outcome) -> Path | None:
         """Return the file about the columns of a table; JSON has it inside."""

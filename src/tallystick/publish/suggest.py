@@ -141,7 +141,7 @@ class Suggestion:
     def reason(self) -> str:
         """Origin of these bounds, in a sentence for the card; it stays true after every later choice."""
         receipt = self.release.receipt
-        paid = "" if receipt is None else f" (charge {receipt.charge})"
+        paid = "" if receipt is None else f" (ledger entry {receipt.charge})"
         said = [f"{cap.name} {cap.value}" for cap in self.caps]
         said += [f"{visible(b.column)} {typed(b.lower)} to {typed(b.upper)}" for b in self.bounds]
         return (

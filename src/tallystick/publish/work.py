@@ -242,7 +242,7 @@ class Work:
         if changed is None:
             return
         day = datetime.datetime.fromtimestamp(row["at"] / 1000, datetime.UTC).date()
-        text = f"this is the answer of charge {payment.charge} from {day}; {changed} since"
+        text = f"this is the answer of ledger entry {payment.charge} from {day}; {changed} since"
         remedies = [Remedy("set_argument", argument="key", value="NEW")]
         warnings.warn(DataChanged(text, remedies=remedies), stacklevel=4)
 

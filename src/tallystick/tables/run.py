@@ -227,8 +227,8 @@ class Asked:
             if own.name != name:  # a link was changed between two looks at it
                 message = f"the path of table {leaf.name!r} leads to another file than a moment ago"
                 raise Unavailable(f"{message}; nothing was charged. Ask again")
-            found.append(recognise(self.account.ledger, own))
-        return found
+            found.append(own)
+        return recognise(self.account.ledger, found)
 
 
 def release(

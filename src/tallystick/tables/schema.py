@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallystick.errors import InvalidInput, Remedy
-from tallystick.printing import columns_of
+from tallystick.printing import columns_of, is_visible
 
 TYPES = ("integer", "number", "text", "boolean", "date")
 UNSUPPORTED = "unsupported"
@@ -127,7 +127,7 @@ def column_name(name: Any) -> str:
         raise InvalidInput("column", type(name).__name__, allowed)
     if not 0 < len(name) <= _LONGEST_NAME:
         raise InvalidInput("column", name, allowed)
-    if not name.isprintable():
+    if not is_visible(name):
         raise InvalidInput("column", name, "a name of printable characters: no control, zero-width or odd space")
     return name
 

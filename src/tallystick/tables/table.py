@@ -16,7 +16,7 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused, Remedy
 from tallystick.ledger.pay import charged_delta
-from tallystick.printing import html_text, json_text
+from tallystick.printing import html_text, is_visible, json_text
 from tallystick.strict_json import read, same, written
 from tallystick.tables import expressions, local, run
 from tallystick.tables.aggregates import Measure
@@ -289,7 +289,7 @@ class Table(local.UnitSteps):
 
 def table_name(name: Any) -> str:
     """A name that a table of a source can have."""
-    if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
+    if not isinstance(name, str) or not 0 < len(name) <= 200 or not is_visible(name):
         raise InvalidInput("table", name, "the name of a table of this source")
     return name
 

@@ -11,6 +11,7 @@ import pytest
 
 import tallystick as ts
 from pace import Clock
+from sweeps import share
 from tallystick.errors import InvalidInput
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -135,8 +136,8 @@ def test_the_smallest_gaussian_is_above(name: str) -> None:
     loss = LOSSES[name]
     mu = loss.gdp_bound()
     with mp.workdps(40):
-        for share in np.linspace(0.0, 0.999, 60):
-            epsilon = float(share) * loss.epsilon(delta=0)
+        for part in share(np.linspace(0.0, 0.999, 60).tolist(), 4):
+            epsilon = part * loss.epsilon(delta=0)
             low = loss.delta_bounds(epsilon=epsilon).lower
             e, m = mp.mpf(epsilon), mp.mpf(mu)
             gaussian = mp.ncdf(m / 2 - e / m) - mp.e**e * mp.ncdf(-m / 2 - e / m)

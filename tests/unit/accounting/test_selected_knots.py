@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import tallystick as ts
+from sweeps import share
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.leaves import selected
 from tallystick.accounting.leaves.nested import Half, pair_of_halves
@@ -50,9 +51,9 @@ def winners(epsilon: float, runs: dict[str, float]) -> tuple[Masses, Masses]:
     """The laws of the winner on two neighbours; the last outcome is "no run"."""
     own = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
     laws = []
-    for share in (own, 1 - own):  # the own-looking answer scores less than the foreign-looking one
-        marks = [share * i / SLICES for i in range(SLICES + 1)]
-        marks += [share + (1 - share) * i / SLICES for i in range(1, SLICES + 1)]
+    for part in (own, 1 - own):  # the own-looking answer scores less than the foreign-looking one
+        marks = [part * i / SLICES for i in range(SLICES + 1)]
+        marks += [part + (1 - part) * i / SLICES for i in range(1, SLICES + 1)]
         values = [generating_function(runs, mark) for mark in marks]
         laws.append([b - a for a, b in itertools.pairwise(values)] + [values[0]])
     return laws[0], laws[1]
@@ -188,7 +189,7 @@ def weight(leaf: Any, rank: float) -> mp.mpf:
     return mp.mpf(leaf.mean) * (gamma / (gamma + (1 - gamma) * mp.mpf(rank))) ** (1 + mp.mpf(leaf.eta))
 
 
-@pytest.mark.parametrize("loss", MANY, ids=str)
+@pytest.mark.parametrize("loss", share(MANY, 2), ids=str)
 def test_lines_are_outward_where_doubles_hardly_hold_a_weight(
     loss: ts.PrivacyLoss, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,7 +123,7 @@ READ_OUTS: dict[str, Callable[[ts.PrivacyLoss], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", share(LOSSES, 3))
 def test_a_loss_pickles_and_copies_after_every_readout(name: str) -> None:
     """Found from outside: a model that was paid for could not be stored, because of a read-out that its loss kept."""
     loss = copy.deepcopy(LOSSES[name])

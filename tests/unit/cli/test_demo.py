@@ -33,7 +33,7 @@ def test_journey_one(run, offline) -> None:
     assert clock.seconds < 10
     lines = outcome.out.splitlines()
     assert "Denied: the budget of patients-2026 is too small. Nothing was charged and no data was read." in lines
-    assert "Already published as report-t1 (charge 4). Nothing was charged." in lines
+    assert "Already published as report-t1 (ledger entry 4). Nothing was charged." in lines
     assert any(line.startswith("intact: ") for line in lines)
     assert "The card agrees with the ledger in every part that was checked." in lines
     assert "tallystick-demo/card.html" in lines  # plain, on a line of its own, not wrapped

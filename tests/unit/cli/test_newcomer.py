@@ -50,9 +50,9 @@ def test_used_and_limit_are_said_at_one_delta(shell):
 
 def test_a_pure_release_is_said_to_be_its_epsilon_and_not_that_of_its_price(shell):
     said = asked(shell, "SELECT COUNT(*) FROM visits", "--epsilon", "0.1", "--pure")
-    assert "Charged  rho 0.005 (epsilon 0.1) as charge" in said
+    assert "Charged  rho 0.005 (epsilon 0.1) as ledger entry" in said
     said = asked(shell, "SELECT COUNT(*) FROM visits", "--rho", "0.005")
-    assert "Charged  rho 0.005 (epsilon 0.31 at delta 0.00011) as charge" in said
+    assert "Charged  rho 0.005 (epsilon 0.31 at delta 0.00011) as ledger entry" in said
     plan = shell("publish", "plan", "visits", "--measures", "count", "--epsilon", "0.1", "--pure")
     assert re.search(r"Cost     rho 0.005 of the \S+ left \(epsilon 0.1\)", plan)
 

@@ -70,7 +70,7 @@ def test_one_release_has_one_epsilon_on_every_screen(shell):
 
 def test_a_release_in_epsilon_is_listed_with_the_epsilon_that_was_asked(shell):
     words = ["query", "visits", "--measures", "count_units", "--epsilon", "0.1", "--pure", "--why", "x"]
-    assert " (epsilon 0.1) as charge " in shell(*words)
+    assert " (epsilon 0.1) as ledger entry " in shell(*words)
     assert "(epsilon 0.1)" in shell("charge", "list")
 
 

@@ -85,10 +85,10 @@ def test_a_file_that_fails_shows_the_outcome_and_the_remedy_charges_nothing(
     assert failed.code == 10
     (charge,) = charges()
     paid, _, problem = failed.errors.partition("Charged, not delivered: ")
-    assert f"as charge {charge.charge}. Left: rho 1.95" in paid, "what was charged and what is left comes first"
+    assert f"as ledger entry {charge.charge}. Left: rho 1.95" in paid, "what was charged and what is left comes first"
     assert ("age" if kind == "fit" else "ward") in failed.out, "the answer is shown"
     assert "s0_0" not in failed.out, "the sums that a model is read from are not shown"
-    assert f"charged as charge {charge.charge}" in problem
+    assert f"charged as ledger entry {charge.charge}" in problem
     assert charge.key in problem
     assert NO_SPACE in problem
     before = left()
@@ -146,7 +146,7 @@ def test_output_that_cannot_be_written_says_how_to_get_the_answer_again(run: Any
     assert done.returncode == 10, done.stderr
     assert "Traceback" not in done.stderr
     (charge,) = charges()
-    assert f"charged as charge {charge.charge}" in done.stderr
+    assert f"charged as ledger entry {charge.charge}" in done.stderr
     before = left()
     again = run(*QUERY, *offered(done.stderr))
     assert again.code == 0
@@ -164,7 +164,7 @@ def test_output_that_cannot_be_written_does_not_keep_files_from_being_written(fo
 def test_a_reader_that_left_does_not_lose_a_paid_answer(folder: Path) -> None:
     done = shell("( trap '' PIPE; sleep 0; $Q --json; echo $? >code ) | true")
     assert Path("code").read_text().strip() == "10", done.stderr
-    assert "charged as charge" in done.stderr
+    assert "charged as ledger entry" in done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")

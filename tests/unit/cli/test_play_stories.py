@@ -119,9 +119,9 @@ def test_the_game_is_played_in_a_terminal(run, monkeypatch: pytest.MonkeyPatch, 
     assert outcome.code == 0, outcome.errors
     turns = outcome.out.count("it says")
     assert turns == sum(line in ("1", "2") for line in typed.split())
-    assert ("works: 1, 2, Enter" in outcome.out) == ("x" in typed)
+    assert ("Type one of: 1, 2, Enter" in outcome.out) == ("x" in typed)
     assert ("(it was" in outcome.out) == (turns > 0)
-    assert "nobody more often" in outcome.out
+    assert "No adversary does better" in outcome.out
 
 
 def test_outputs_of_the_game_have_their_probabilities() -> None:

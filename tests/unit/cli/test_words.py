@@ -40,7 +40,7 @@ def shell(tmp_path, monkeypatch, capsys):
         (["--measures", "cuont", "--rho", "1"], "Did you mean count?", 2),
         (["--measures", "mean(miles)", "--rho", "1"], "miles is text. A mean needs a number.", 2),
         (["--measures", "mean(miles,0,9)", "--rho", "1"], "--type miles=number", 2),
-        (["--measures", "count", "--rho", "1", "--epsilon", "1"], "--rho and --epsilon are two prices", 2),
+        (["--measures", "count", "--rho", "1", "--epsilon", "1"], "--rho and --epsilon are two costs", 2),
         (["--measures", "count"], "--rho 0.01", 2),
         (["--by", "origin", "--private-keys", "1e-8", "--measures", "count", "--rho", "0.1"], "account raise", 0),
     ],
@@ -67,7 +67,7 @@ def test_names_are_mended_and_limits_are_told_in_words(shell):
 def test_a_dry_run_says_what_the_run_would(shell):
     shell(*COUNT, "--why", "report", "--key", "a")
     dry = shell(*COUNT, "--why", "x", "--key", "a", "--dry-run")
-    assert "Already published as a (charge 4). Nothing would be charged." in dry
+    assert "Already published as a (ledger entry 4). Nothing would be charged." in dry
     other = [*COUNT[:-1], "0.2", "--why", "x", "--key", "a"]
     assert shell(*other, "--dry-run", code=8) == shell(*other, code=8)
     Path("flights.csv").rename("moved.csv")
@@ -86,7 +86,7 @@ def test_another_reason_under_the_same_key_is_said(shell):
     shell(*COUNT, "--why", "report", "--key", "a")
     assert "note:" not in shell(*COUNT, "--why", "report", "--key", "a")
     again = shell(*COUNT, "--why", "something else", "--key", "a")
-    assert "note: charge 4 was made with the reason 'report'; the record keeps that one" in again
+    assert "note: ledger entry 4 was made with the reason 'report'; the record keeps that one" in again
 
 
 def test_a_block_pays_for_a_question_about_its_rows_and_nobody_else_does(shell):

@@ -270,7 +270,7 @@ def test_a_failure_closes_the_dataset_until_its_owner_clears_it(run, here, monke
         closed = run(*words)
         assert closed.code == 4
         assert "dataset clear" in closed.errors
-    assert "closed   by the failure of charge" in run("dataset", "show", "visits").out
+    assert "closed   by the failure of ledger entry" in run("dataset", "show", "visits").out
     assert "Would open" in run("dataset", "clear", "visits", "--why", "looked", "--dry-run").out
     assert "Opened visits and population patients" in run("dataset", "clear", "visits", "--why", "looked").out
     assert run(*asked).code == 0

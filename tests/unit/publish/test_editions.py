@@ -98,7 +98,9 @@ def test_an_answer_from_before_an_update_says_so(shell: Any, kind: str) -> None:
     assert shell("dataset", "update", "visits", "--about", "title=of 2027").code == 0
     with opened() as book:
         for ask in (run, rehearse):
-            with pytest.warns(DataChanged, match=f"the answer of charge {charge} from .*registration of visits was up"):
+            with pytest.warns(
+                DataChanged, match=f"the answer of ledger entry {charge} from .*registration of visits was up"
+            ):
                 ask(asked(book, kind), book)
 
 

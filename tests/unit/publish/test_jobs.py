@@ -49,8 +49,10 @@ def found(outcome: Any) -> dict[str, Any]:
 def test_journey_three_from_registration_to_card(run, planned) -> None:
     first = run(*RUN, "--out", "table1.csv", "--card", "card.html")
     assert first.code == 0, first.errors
-    assert "Charged  rho 0.06 (epsilon 1.58 at delta 2e-6) as charge 4. Left: rho 0.04, delta 1e-6." in first.errors
-    assert first.errors.splitlines()[-1] == "Wrote    table1.csv, table1.about.csv, card.html"
+    assert (
+        "Charged  rho 0.06 (epsilon 1.58 at delta 2e-6) as ledger entry 4. Left: rho 0.04, delta 1e-6." in first.errors
+    )
+    assert first.errors.splitlines()[-1] == "Wrote    table1.csv, table1.about.csv, card.html, card.json"
     assert [line.split()[0] for line in first.out.splitlines()] == ["region", *REGIONS]
     table, card = (planned / "table1.csv").read_bytes(), (planned / "card.html").read_bytes()
     with (planned / "table1.csv").open(newline="") as file:
@@ -63,8 +65,8 @@ def test_journey_three_from_registration_to_card(run, planned) -> None:
     again = run(*RUN, "--out", "table2.csv", "--card", "card2.html")
     assert again.out == ""
     assert again.errors.splitlines() == [
-        "Already published as report-t1 (charge 4). Nothing was charged.",
-        "Wrote    table2.csv, table2.about.csv, card2.html",
+        "Already published as report-t1 (ledger entry 4). Nothing was charged.",
+        "Wrote    table2.csv, table2.about.csv, card2.html, card2.json",
     ]
     assert (planned / "table2.csv").read_bytes() == table
     assert (planned / "card2.html").read_bytes() == card
@@ -422,9 +424,10 @@ def test_an_interruption_after_the_start_burns_the_charge_and_says_so(run, plann
     monkeypatch.setattr(running, "_integers", interrupted)
     outcome = run(*RUN, "--out", "table1.csv")
     assert outcome.code == 130
-    assert "Charge 4 had started, under the key 'report-t1'. It stays paid and has no answer." in outcome.errors
+    assert "The charge in ledger entry 4 had started, under the key 'report-t1'. It stays paid." in outcome.errors
+    assert "Whether it has an answer is withheld." in outcome.errors
     assert "tallystick dataset clear visits --why" in outcome.errors
-    assert [charge["state"] for charge in found(run("charge", "list", "--json"))["charges"]] == ["BURNED"]
+    assert [charge["state"] for charge in found(run("charge", "list", "--json"))["charges"]] == ["CLOSED"]
     assert found(run("budget", "--json"))["used"]["rho"] == 0.06
     assert not (planned / "table1.csv").exists()
 
@@ -439,7 +442,7 @@ def test_a_failure_of_the_engine_after_the_start_burns_the_charge_and_quotes_not
     outcome = run(*RUN)
     assert outcome.code == 9
     assert "SECRET7" not in outcome.errors + outcome.out
-    assert "stays paid" in outcome.errors
+    assert "stays spent" in outcome.errors
 
 
 def test_stages_are_shown_on_a_terminal_and_nowhere_else(capsys: pytest.CaptureFixture[str]) -> None:

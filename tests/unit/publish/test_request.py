@@ -430,12 +430,16 @@ def test_an_offer_says_that_its_key_belongs_to_another_request(book: Any, kind: 
     assert TallystickError.from_data(through_json(dict(refused))).code == caught.value.code
 
 
-def test_an_offer_says_that_its_key_was_burned(book: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_offer_withholds_a_failure_until_it_is_cleared(book: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     request = requests(book)["linear"]
     with monkeypatch.context() as failing:
         failing.setattr("tallystick.tables.run._integers", raise_an_error)
         with pytest.raises(TallystickError):
             run(request, book)
+    refused = price(request, book).refused
+    assert refused is not None
+    assert refused["code"] == "unavailable"
+    book.open("patients").clear(why="looked at the log")
     refused = price(request, book).refused
     assert refused is not None
     assert refused["code"] == "key_conflict"

@@ -213,8 +213,8 @@ def test_suggest_says_its_price_charges_once_and_registers_with_its_reason(run: 
     assert run(*plan).code == 0
     assert run("publish", "run", "p.json", "--why", "report", "--card", "card.html").code == 0
     card = json.loads((here / "card.json").read_text())
-    assert card["mechanisms"]["bounds_from"].startswith(f"from private quantiles (charge {found['charge']})")
-    assert "private quantiles (charge" in (here / "card.html").read_text()
+    assert card["mechanisms"]["bounds_from"].startswith(f"from private quantiles (ledger entry {found['charge']})")
+    assert "private quantiles (ledger entry" in (here / "card.html").read_text()
     assert run("card", "verify", "card.html").code == 0
 
 

@@ -41,7 +41,7 @@ def test_the_second_time_says_which_key_gives_the_stored_answer_and_it_does(acco
         plan.release(why="x", key="m8")  # a new key is a new charge, too
     (said,) = {str(each.message) for each in (*told, *named)}
     assert first.receipt is not None
-    assert said.startswith(f"charge {first.receipt.charge} paid for the same question")
+    assert said.startswith(f"ledger entry {first.receipt.charge} paid for the same question")
     key = said.split("key='")[1].split("'")[0]
     spent = account.used
     assert plan.release(why="x", key=key).data == first.data
@@ -171,7 +171,7 @@ def test_the_statement_that_a_query_prints_is_not_charged_unsaid(
     assert "paid for the same question" in explained.out
     for more in (["--dry-run"], []):
         assert "paid for the same question" in run("sql", statement, "--rho", "0.1", "--why", "x", *more).errors
-    assert "Asked before: charge" in run("sql", f"EXPLAIN {statement}", "--rho", "0.1").out
+    assert "Asked before: ledger entry" in run("sql", f"EXPLAIN {statement}", "--rho", "0.1").out
     assert "note:" not in run("sql", statement, "--rho", "0.1", "--why", "x").errors
 
 

@@ -323,4 +323,4 @@ def test_a_plan_says_epsilon_beside_rho(visits: Table) -> None:
     plan = visits.agg(n=ts.count()).plan(rho=0.02)
     shown = next(line for line in plan.explain().splitlines() if line.startswith("Cost"))
     assert shown == f"Cost     rho 0.02 (epsilon {up(plan.privacy.epsilon(delta=1e-6))} at delta 1e-6)"
-    assert "Rho (zCDP) adds up" in plan.explain()
+    assert "Rho (zCDP) is the unit of cost" in plan.explain()

@@ -79,13 +79,16 @@ def test_a_failure_after_the_start_keeps_the_charge_and_hides_the_reason(
 
     plan = plan_for(account, awkward())
     monkeypatch.setattr(DuckEngine, "stored_rows", broken)  # asked of the rows, so only after the start
-    with pytest.raises(Unavailable, match="stays paid") as failed:
+    with pytest.raises(Unavailable, match="stays spent") as failed:
         plan.release(why="report", key="t1")
     assert "Ann" not in str(failed.value)
     assert failed.value.__cause__ is None
     assert failed.value.__context__ is None
-    assert [event.state for event in account.history()] == ["BURNED"]
+    assert [event.state for event in account.history()] == ["CLOSED"]
     monkeypatch.undo()
+    with pytest.raises(Unavailable, match="withheld"):
+        plan.release(why="report", key="t1")
+    account.clear(why="looked at the log")
     with pytest.raises(IdempotencyConflict, match="burned"):
         plan.release(why="report", key="t1")
 
@@ -99,7 +102,7 @@ def test_an_interrupt_after_the_start_keeps_the_charge_and_says_so(
     monkeypatch.setattr(DuckEngine, "stored_rows", interrupted)
     with pytest.raises(KeyboardInterrupt, match="stays paid"):
         plan_for(account, awkward()).release(why="report")
-    assert [event.state for event in account.history()] == ["BURNED"]
+    assert [event.state for event in account.history()] == ["CLOSED"]
 
 
 def test_a_missing_file_or_column_costs_nothing(account: Account, tmp_path: Path) -> None:

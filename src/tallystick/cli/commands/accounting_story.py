@@ -134,6 +134,7 @@ def _say(out: Console, story: Story) -> None:
     for path in story.pictures:
         out.print(f"  {path}", soft_wrap=True, markup=False)
     at_one_percent = percent_up(story.meaning.hit_rates[0.01])
-    out.print(f"\nWith 1 % false alarms the best attacker finds at most {at_one_percent} of the patients. Try next:")
+    out.print(f"\nWith 1 % false accusations the best attacker finds at most {at_one_percent} of the patients.")
+    out.print("Try next:")
     for command in NEXT:
         out.print(f"  {command}", soft_wrap=True, markup=False)

@@ -211,7 +211,7 @@ def _page(path: Path | None) -> Path | None:
     if path.suffix.lower() not in (".html", ".htm") or path.is_dir() or not path.absolute().parent.is_dir():
         raise InvalidInput("report", str(path), "a file name that ends in .html, in a folder that exists")
     if path.exists() and not _bytes("report", path)[:100].lstrip().lower().startswith(b"<!doctype html"):
-        raise InvalidInput("report", str(path), "another name: this file is no page, and would be overwritten")
+        raise InvalidInput("report", str(path), "another name: this file is not a page, and would be overwritten")
     return path
 
 
@@ -230,7 +230,7 @@ def _conclude(command: str, asked: dict[str, Any], found: Evidence, report: Path
 
 def _function(place: str) -> Callable[[Any], Any]:
     path, _, name = place.rpartition(":")
-    allowed = "FILE.py:FUNCTION, a function of one data set in a Python file"
+    allowed = "FILE.py:FUNCTION, a function of one dataset in a Python file"
     if not path or not Path(path).is_file():
         raise InvalidInput("FUNCTION", place, allowed)
     spec = importlib.util.spec_from_file_location("audited", path)
@@ -264,7 +264,7 @@ def _bytes(name: str, path: Path) -> bytes:
 def _json(name: str, path: Path) -> Any:
     from tallystick import strict_json
 
-    return strict_json.read(_bytes(name, path), name=name, allowed="a data set as JSON")
+    return strict_json.read(_bytes(name, path), name=name, allowed="a dataset as JSON")
 
 
 def _scores(path: Path) -> list[float]:

@@ -13,7 +13,7 @@ from tallystick.digits import moment, percent_up, plural
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.denial import counts_that_fit
-from tallystick.ledger.filters import WHAT_RHO_IS
+from tallystick.ledger.filters import WHAT_RHO_IS, why_quoted
 from tallystick.printing import visible
 from tallystick.tables.layout import Column
 from tallystick.tables.layout import lines as lines_of
@@ -84,6 +84,7 @@ def amount_lines(account: Account) -> list[str]:
 
 def history_lines(account: Account, events: list[Event]) -> list[str]:
     """Return the last charges as a table; a state is shown only if it is not the usual one."""
+    events = [event for event in events if event.amount.a0 or event.amount.a1]  # steps of a run that is paid as a whole
     shown = events[-ROWS:]
     if not shown:
         return ["  No charges yet."]
@@ -121,7 +122,8 @@ def detail_lines(account: Account) -> list[str]:
     lines += [f"Block {block.name}: used {block.used} of {block.limit}" for block in account.children]
     parent = account.parent
     lines += [] if parent is None else [f"Lifetime ({parent.name}): used {parent.used} of {parent.limit}"]
-    return [*lines, *([f"{capital(WHAT_RHO_IS)}."] if account.currency.kind == "zcdp" else [])]
+    lines += [f"{capital(WHAT_RHO_IS)}."] if account.currency.kind == "zcdp" else []
+    return [*lines, *filter(None, [why_quoted(account.limit)])]
 
 
 def bar(used: int, limit: int) -> str:

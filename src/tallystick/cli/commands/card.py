@@ -15,6 +15,8 @@ from tallystick.regular_file import regular, write_whole
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tallystick.cards.check import Finding
+
 app = typer.Typer(help="Read and check privacy cards.", no_args_is_help=True, rich_markup_mode=None)
 
 File = Annotated[Path, typer.Argument(help="The card: its HTML or its JSON file.")]
@@ -110,9 +112,8 @@ def verify(
     if outdated:
         raise Refused("\n".join([_OUTDATED, *(str(each) for each in outdated)]), code="limit_raised")
     unverified = [finding for finding in findings if finding.is_unverified]
-    if unverified:
-        lines = [_UNVERIFIED, *(str(each) for each in unverified)]
-        raise Refused("\n".join(lines), remedies=_DATA_ONLY, code=_NO_PAGE)
+    if unverified and not data_only:
+        raise _not_verified(unverified)
     checked = [finding for finding in findings if finding.is_checked]
     others = [finding for finding in findings if not finding.is_checked]
     facts = {
@@ -132,12 +133,23 @@ def verify(
     deliver(Answer("card.verify", {"ledger": place_of(ledger), "file": str(file)}, facts, say), as_json=as_json)
 
 
+def _not_verified(parts: list[Finding]) -> Refused:
+    """Return the refusal of a card of which some parts could not be compared. The rest of its data can be."""
+    from tallystick.cards.check import PAGE
+
+    is_page_open = any(each.what == PAGE for each in parts)
+    first, code = (_UNVERIFIED, _NO_PAGE) if is_page_open else (_UNVERIFIED_PARTS, _NO_PARTS)
+    return Refused("\n".join([first, *map(str, parts)]), remedies=_DATA_ONLY, code=code)
+
+
 _PAGES = (".html", ".htm")
 _NO_PAGE = "page_not_verified"
 _DATA_ONLY = (Remedy("set_argument", argument="data_only", value=True),)
 _AGREES = "The card agrees with the ledger in every part that was checked."
 _DATA_AGREES = "The data of the card agree with the ledger in every part that was checked. The page was not checked."
 _UNVERIFIED = "the text of the page could not be verified. The data of the card agree with the ledger:"
+_NO_PARTS = "parts_not_verified"
+_UNVERIFIED_PARTS = "some parts could not be verified. What was checked agrees with the ledger:"
 _OUTDATED = (
     "the card shows an earlier limit, and everything else agrees with the ledger. Publish again with the same key, "
     "which charges nothing: the new card shows the limit that holds now"

@@ -27,7 +27,7 @@ def list_(
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """The charges of an account (or of all), oldest first."""
+    """List charges, oldest first, each with the number of its ledger entry."""
     from tallystick.digits import moment
 
     with opened(ledger) as book:
@@ -91,7 +91,7 @@ def add(
             "dry_run": dry_run,
         }
         asked = {"ledger": place_of(ledger), "expression": expression, "why": why, "key": key, "delta": delta}
-        done = f"paid before, as charge {number}" if not fresh else f"charge {number}: {amount}"
+        done = f"paid before, as ledger entry {number}" if not fresh else f"ledger entry {number}: {amount}"
         done = f"would charge {amount}" if number is None else done
         line = f"{done}; {payer.name} has {payer.remaining.text(upward=False)} left"
         deliver(
@@ -102,7 +102,9 @@ def add(
 
 @app.command()
 def show(
-    number: Annotated[int, typer.Argument(help="The charge's number.")], ledger: Place = None, as_json: Json = False
+    number: Annotated[int, typer.Argument(help="The number of its ledger entry.")],
+    ledger: Place = None,
+    as_json: Json = False,
 ) -> None:
     """One charge: its plan, its lines, its state, its receipt. The answer itself is not printed."""
     with opened(ledger) as book:
@@ -142,7 +144,7 @@ def _charge_lines(facts: Mapping[str, Any], paid: Sequence[tuple[Account, int, i
     unfinished = facts["state"] in ("RESERVED", "EXECUTING")
     receipt = facts.get("receipt", {})
     return [
-        f"charge       {facts['charge']}, {facts['state']}, key {facts['key']}",
+        f"entry        {facts['charge']}, {facts['state']}, key {facts['key']}",
         *(f"paid         {Amount(each.currency, a0, a1)} by {each.name}" for each, a0, a1 in paid),
         f"why          {facts['why']}",
         *([f"loss         {PrivacyLoss.from_json(facts['plan'])}"] if facts["plan"] else []),

@@ -50,10 +50,11 @@ def _curves() -> dict[str, PiecewiseTradeoff]:
 
 
 def _say(out: Console, facts: dict[str, Any]) -> None:
-    out.print("[bold]A promise is a curve[/bold]: the fewest misses for each share of false alarms; higher is harder.")
-    out.print(f"  {'false alarms':<36}" + "".join(f"{alpha:>9.0%}" for alpha in facts["alphas"]), markup=False)
+    out.print("[bold]A guarantee is a curve[/bold]: the fewest misses for each share of false accusations.")
+    out.print("A higher curve protects better.")
+    out.print(f"  {'false accusations':<36}" + "".join(f"{alpha:>9.0%}" for alpha in facts["alphas"]), markup=False)
     for name, misses in facts["misses"].items():
         out.print(f"  {name:<36}" + "".join(f"{missed:>9.1%}" for missed in misses), markup=False)
-    out.print("Two true promises are one larger curve; not knowing which is true is the hull under both.")
+    out.print("If both guarantees hold, the larger curve holds. If only one holds, the hull under both holds.")
     if facts["picture"]:
         out.print(f"The curves: {facts['picture']}", markup=False, soft_wrap=True)

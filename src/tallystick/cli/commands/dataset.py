@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -405,7 +405,9 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
         if dataset.retired is not None:
             lines.append(f"  retired  no new queries: {dataset.retired}")
         if failed:
-            lines.append(f"  closed   by the failure of charge {', '.join(map(str, failed))}: see 'dataset clear'")
+            lines.append(
+                f"  closed   by the failure of ledger entry {', '.join(map(str, failed))}: see 'dataset clear'"
+            )
         lines.append(f"  cost     at least {dataset.least_price} for each query")
         lines.append(f"  person   {table['unit'] or 'each row'}{_caps(table)}")
         lines.append(f"  against  {_NEIGHBOURS[table['adjacency']]}")
@@ -451,6 +453,16 @@ def remove(name: Name, dry_run: DryRun = False, ledger: Place = None, as_json: J
     deliver(Answer("dataset.remove", {"ledger": place_of(ledger), "name": name}, facts, say), as_json=as_json)
 
 
+def _failed_line(charges: Sequence[int], *, is_complete: bool) -> str:
+    """Say which charges failed. Before the clear only the first one is shown."""
+    listed = ", ".join(map(str, charges))
+    if not is_complete:
+        return f"The charge in ledger entry {listed} failed. The clear shows all that failed."
+    if len(charges) == 1:
+        return f"1 charge failed and has no answer: ledger entry {listed}."
+    return f"{len(charges)} charges failed and have no answer: ledger entries {listed}."
+
+
 @app.command()
 def clear(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False) -> None:
     """Open a dataset and its population again after a failure. Read the operator's log first."""
@@ -464,10 +476,8 @@ def clear(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, a
             out.print(f"Nothing about population {account.name} is closed.", soft_wrap=True, markup=False)
             return
         verb = "Would open" if dry_run else "Opened"
-        listed = ", ".join(map(str, charges))
-        out.print(
-            f"{verb} {name} and population {account.name}, closed by charge {listed}.", soft_wrap=True, markup=False
-        )
+        out.print(f"{verb} {name} and population {account.name}.", soft_wrap=True, markup=False)
+        out.print(_failed_line(charges, is_complete=not dry_run), soft_wrap=True, markup=False)
 
     deliver(
         Answer("dataset.clear", {"ledger": place_of(ledger), "name": name, "why": why}, facts, say), as_json=as_json

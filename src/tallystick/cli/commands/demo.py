@@ -168,8 +168,8 @@ def _steps(folder: Path) -> tuple[StoryStep, ...]:
             "Register the table once: the people it protects, limits per person, bounds, and one budget for all tables",
             f"dataset add {at('visits.csv')} --population patients-2026 --unit patient_id --max-groups 2 "
             "--max-rows-per-group 3 --bounds age=0:110 --limit rho=0.1 --about 'window=1 January to 31 December 2026' "
-            "--about 'bounds_from=chosen before the data was seen: nobody is older than 110' "
-            "--about 'limit_reason=an example' --about 'decided_by=the demo' --about 'contact=nobody: synthetic data' "
+            "--about 'bounds_from=chosen before the data was seen: no patient is older than 110' "
+            "--about 'limit_reason=an example' --about 'decided_by=the demo' --about 'contact=none: synthetic data' "
             + ledger,
         ),
         StoryStep(

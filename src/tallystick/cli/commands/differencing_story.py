@@ -75,7 +75,7 @@ def _say(out: Console, facts: dict[str, Any]) -> None:
     for row in facts["private"]:
         shown = f"{row['rate']:.1%} right [{row['lower']:.1%}, {row['upper']:.1%}]"
         out.print(
-            f"  our noise at epsilon {row['epsilon']:g}: {shown}; nobody has more than {row['ceiling']:.1%}",
+            f"  our noise at epsilon {row['epsilon']:g}: {shown}; no attacker can exceed {row['ceiling']:.1%}",
             markup=False,
         )
     out.print("A coin gets 50%.")

@@ -111,7 +111,7 @@ def _played(out: Console) -> None:
     facts = _enumerated()
     worst = float(Fraction(facts["worst"][0]))
     out.print(
-        f"The best adversary with {ROUNDS} turns is right {(1 + worst) / 2:.1%} of the time, and nobody more often."
+        f"The best adversary with {ROUNDS} turns is right {(1 + worst) / 2:.1%} of the time. No adversary does better."
     )
 
 
@@ -136,4 +136,4 @@ def _asked(question: str, allowed: tuple[str, ...]) -> str:
             return ""
         if said in allowed:
             return said
-        print(f"  works: {', '.join(each or 'Enter' for each in allowed)}")
+        print(f"  Type one of: {', '.join(each or 'Enter' for each in allowed)}")

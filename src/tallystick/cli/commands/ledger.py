@@ -189,7 +189,11 @@ def verify(
     }
 
     def say(out: Console) -> None:
-        out.print(f"intact: {report.entries} entries, {report.accounts} accounts, {report.charges} charges")
+        free = f" and {report.free} that cost nothing" if report.free else ""
+        paid = report.charges - report.free
+        out.print(
+            f"intact: {report.entries} entries, {report.accounts} accounts, {paid} charge{'s' * (paid != 1)}{free}"
+        )
         out.print(f"head {report.head}", soft_wrap=True)
         if receipts:
             out.print(f"{len(receipts)} receipts agree with the record")
@@ -198,7 +202,7 @@ def verify(
         for part in report.not_checked:
             out.print(f"not checked: {part}", soft_wrap=True, markup=False)
         for line in underpriced:
-            out.print(f"under-priced by today's accountant: {line}", soft_wrap=True, markup=False)
+            out.print(f"charged less than today's accountant requires: {line}", soft_wrap=True, markup=False)
 
     deliver(Answer("ledger.verify", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
 

@@ -344,12 +344,12 @@ def charged(price: str, epsilon: str, charge: int, left: str) -> str:
     """Return what was charged and what is left.
 
     >>> charged("rho 0.06", "epsilon 1.63 at delta 1e-6", 4, "rho 0.04 of 0.1")
-    'rho 0.06 (epsilon 1.63 at delta 1e-6) as charge 4. Left: rho 0.04 of 0.1.'
+    'rho 0.06 (epsilon 1.63 at delta 1e-6) as ledger entry 4. Left: rho 0.04 of 0.1.'
     """
     alone = f" ({epsilon})" if epsilon else ""
-    return f"{price}{alone} as charge {charge}. Left: {left}."
+    return f"{price}{alone} as ledger entry {charge}. Left: {left}."
 
 
 def asked_before(charge: int) -> str:
     """Return that a stored answer is shown."""
-    return f"Asked before: this is the answer of charge {charge}. Nothing was charged."
+    return f"Asked before: this is the answer of ledger entry {charge}. Nothing was charged."

@@ -237,7 +237,7 @@ class Explained:
     def _record(self) -> str:
         """True if the record has the answer."""
         if self.before is not None:
-            return f"Asked before: charge {self.before} has the answer, and it costs nothing."
+            return f"Asked before: ledger entry {self.before} has the answer, and it costs nothing."
         return "Not asked before." if self.paid_before is None else f"{self.paid_before.text(in_sql)}."
 
     def details(self) -> list[str]:

@@ -21,7 +21,7 @@ def condition(text: str, table: Table) -> Expression:
 
 
 def derived(text: str, table: Table) -> Table:
-    """The table with a column such as ``net = price * (1 - discount)``."""
+    """The table with a column such as ``net = amount * (1 - discount)``."""
     name, _, meaning = text.partition("=")
     relation, tree, _ = _read("SELECT ", meaning, table, ())
     made = [relation.reader.read(each) for each in tree.expressions]

@@ -7,6 +7,7 @@ import importlib.util
 import math
 import os
 import shutil
+import signal
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -86,7 +87,9 @@ def session(master: str, folder: Path, more: Mapping[str, str] | None = None) ->
         **(more or {}),
     }.items():
         builder = builder.config(name, value)
+    on_interrupt = signal.getsignal(signal.SIGINT)
     found = builder.getOrCreate()
+    signal.signal(signal.SIGINT, on_interrupt)  # PySpark's handler fails once its session has stopped
     found.sparkContext.setLogLevel("OFF")
     return found
 

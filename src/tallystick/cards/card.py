@@ -15,7 +15,6 @@ from tallystick.cards.page import page
 from tallystick.digits import nearest
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.chain import digest, encode_answer
-from tallystick.ledger.journal import request_digest
 from tallystick.printing import json_text, visible
 from tallystick.regular_file import read_text, write_whole, written_whole
 
@@ -149,7 +148,7 @@ def paid_fit_card(
 ) -> Card:
     """The card of a fit, if it is the one that the receipt is for."""
     _, entry = account.ledger.charge_row(receipt.charge)
-    if request_digest(entry["lines"], entry["plan"], plan.request) != entry["request"]:
+    if account.ledger.is_about(receipt.charge, plan.request) is False:
         raise Refused("these are not the parameters that were paid for. Try: the model as it was when it was fitted")
     return card_of(Subject(plan, account, account.limit, receipt, entry["why"], dataset, dict(about or {})))
 

@@ -22,7 +22,6 @@ from tallystick.cards.versions import (
 )
 from tallystick.errors import InvalidInput, TallystickError
 from tallystick.ledger.filters import Amount
-from tallystick.ledger.journal import request_digest
 from tallystick.ledger.pay import Receipt
 from tallystick.tables.sources import request
 
@@ -107,7 +106,7 @@ def _findings(card: Card, ledger: Ledger, page: str | None, table: str | None) -
     account = ledger.account_by_id(receipt.lines[0][0])
     row, entry = ledger.charge_row(receipt.charge)
     answer, _ = ledger.stored_answer(row)
-    yield Finding("plan", _about_plan(facts, answer, entry), "the charge and its stored answer")
+    yield Finding("plan", _about_plan(facts, ledger, receipt.charge, answer), "the charge and its stored answer")
     yield from _dataset_findings(facts, ledger, account, entry, answer)
     promised = Amount(account.currency, *facts["promise"]["limit_amount"])
     yield _about_limit(account, promised, receipt.seq)
@@ -210,7 +209,7 @@ def _planned(facts: Mapping[str, Any], account: Account) -> Plan:
     return Plan.from_json(json.dumps(content), account=account)
 
 
-def _about_plan(facts: Mapping[str, Any], answer: Any, entry: Mapping[str, Any]) -> str:
+def _about_plan(facts: Mapping[str, Any], ledger: Ledger, charge: int, answer: Any) -> str:
     """Whether the plan, or the fit, on the card is what was paid for."""
     if _is_fit(facts):
         try:
@@ -218,8 +217,8 @@ def _about_plan(facts: Mapping[str, Any], answer: Any, entry: Mapping[str, Any])
             request, price = fit.request, fit.privacy.to_json()
         except TallystickError as error:
             return f"its fit cannot be built again: {error}"
-        paid = request_digest(entry["lines"], entry["plan"], request) == entry["request"]
-        if not paid or fit.hash != facts["accounting"]["plan_hash"]:
+        _, entry = ledger.charge_row(charge)
+        if ledger.is_about(charge, request) is False or fit.hash != facts["accounting"]["plan_hash"]:
             return "the charge was for another fit"
         return "" if price == entry["plan"] else "the fit has another cost today"
     planned = answer.get("plan") if isinstance(answer, dict) else None
@@ -264,7 +263,7 @@ def _about_table(
         return problem
     about = facts["accounting"]["plan_hash"], table["name"], f"dataset {name}"
     texts = request(*about), request(*about, answer.get("names"))  # an earlier rule had no names
-    by_name = entry["request"] in [request_digest(entry["lines"], entry["plan"], text) for text in texts]
+    by_name = account.ledger.is_about(facts["evidence"]["charge"], *texts)
     same = by_name or not dataset.sources or entry["source"] in dataset.sources
     return "" if same else "the charge was for other data"
 

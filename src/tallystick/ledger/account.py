@@ -8,15 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger import journal, opening, registry, views
 from tallystick.ledger.chain import SourceId
-from tallystick.ledger.filters import Amount, Filter, quoted_delta
+from tallystick.ledger.filters import LARGEST, Amount, Filter, quoted_delta
 from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit, short_accounts, would_spend
 from tallystick.ledger.milestones import SpendingStatement, so_far
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Receipt, Valued, pay, pay_elsewhere
+from tallystick.ledger.texts import ERASED
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -264,16 +266,32 @@ class Account:
                 self._last_terms = (mechanism, loss, described)
         return loss, described
 
-    def history(self) -> list[Event]:
-        """Every charge on this account itself, oldest first."""
+    def history(self, *, limit: int | None = None, after: int = 0) -> list[Event]:
+        """The charges on this account itself, oldest first.
+
+        ``limit`` is the largest number of charges, and ``after`` the ledger entry after which they begin: the last
+        charge of one page is ``after`` of the next.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     clinic = ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient")
+        ...     for number in range(3):
+        ...         _ = clinic.pay(ts.zcdp(rho=0.1), why=f"report {number}")
+        ...     first = clinic.history(limit=2)
+        ...     [event.why for event in clinic.history(limit=2, after=first[-1].charge)]
+        ['report 2']
+        """
+        most = LARGEST if limit is None else check.count("limit", limit, least=1)
         with self.ledger.store.read() as transaction:
-            rows = transaction.rows("charges_of", self.id)
+            rows = transaction.rows("charges_of", self.id, check.count("after", after), most)
             told = journal.told_states(transaction, [ChargeRow(*row[:8]) for row in rows])
+            is_new = [journal.is_new_format(transaction, row[0]) for row in rows]
         events = []
-        for (*charge, a0, a1, text), state in zip(rows, told, strict=True):
+        for (*charge, a0, a1, text, reason), state, has_text in zip(rows, told, is_new, strict=True):
             row, body = ChargeRow(*charge), json.loads(text)
             paid = Amount(self.currency, a0, a1)
-            events.append(Event(row.id, body["at"], state, row.key, body["why"], body["plan"], paid))
+            why = (reason or ERASED) if has_text else body["why"]
+            events.append(Event(row.id, body["at"], state, row.key, why, body["plan"], paid))
         return events
 
     def limits_since(self, seq: int) -> list[Amount]:

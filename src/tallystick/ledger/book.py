@@ -18,21 +18,25 @@ from tallystick.ledger.account import Account
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, digest
 from tallystick.ledger.copies import CopyLock
 from tallystick.ledger.filters import LARGEST
+from tallystick.ledger.governance import Writer, pointer_of, require_signed
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position, Terms
 from tallystick.ledger.partition import Blocks, Partition
 from tallystick.ledger.pay import CHARGE_LEASE, FAILED, Charge, Receipt
 from tallystick.ledger.registry import Registered, registered
+from tallystick.ledger.replay import FORMAT_2, FORMAT_3
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction
-from tallystick.ledger.transfer import export_lines, import_lines
+from tallystick.ledger.texts import Tags, opens
+from tallystick.ledger.transfer import ANSWERS, export_lines, import_lines
 from tallystick.ledger.verify import Report, verify
 from tallystick.place import Place, is_foreign_url, shown
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
-FORMAT = "tallystick/ledger/2"
 OLD_FORMATS = ("tallystick/ledger/1",)
+BACKWARDS = 2000
+"""Milliseconds by which a clock may be behind the newest entry: clocks are adjusted by fractions of a second."""
 LATEST = 253_402_300_800.0
 """Seconds since 1970 of the first day of the year 10000: a clock that says so, or more, is wrong."""
 LONGEST_LEASE = 366 * 24 * 3600.0
@@ -91,6 +95,7 @@ class Ledger:
             self._places = places.KnownPlaces(self._names, config, inside=self.store.schema)
             self._known = self._places.read()
             self._anchor = AnchorFile(self.id, config)
+            self._writer = Writer(self.id, Signer.of_user_if_there(config))
             if older is not None:
                 self._use_older(older)
             if not inspect:
@@ -106,6 +111,7 @@ class Ledger:
             self.store.close()
             raise
         self.store.on_write(self._require_anchored)
+        self.store.on_end(self._writer.end)
         self.store.on_connect(self._check_connection)
 
     def _opened_store(
@@ -165,7 +171,7 @@ class Ledger:
                     f"{self.store.place} is of an older format, {body['format']}. Keep this file: a later "
                     "version converts it. Use another path for a new ledger meanwhile"
                 )
-            if body["kind"] != "genesis" or body["format"] != FORMAT:
+            if body["kind"] != "genesis" or body["format"] not in (FORMAT_2, FORMAT_3):
                 raise ValueError
             return uuid.UUID(body["ledger"]).hex
         except (KeyError, ValueError, TypeError, AttributeError):
@@ -174,7 +180,8 @@ class Ledger:
     def _begin_chain(self, transaction: Transaction) -> None:
         """Append the first entry, and write its anchor before it is durable: this host needs no proof later."""
         ledger_id = uuid.uuid4().hex
-        position = journal.append(transaction, "genesis", self.now(), format=FORMAT, ledger=ledger_id)
+        position = journal.append(transaction, "genesis", self.now(), format=FORMAT_3, ledger=ledger_id)
+        transaction.run("secret_insert", *Tags.new(since=position.seq))
         anchor = AnchorFile(ledger_id, self._config)
         anchor.require_writable()
         anchor.write(Anchor(*position))
@@ -263,6 +270,25 @@ class Ledger:
         newest = transaction.latest = journal.head(transaction)
         if (anchor.seq, anchor.head) != newest:  # a writer may be about to write its anchor
             self._compare(anchor, transaction)
+        transaction.turn = turn = self._writer.begin(transaction, newest)
+        self._require_clock(turn.newest_at)
+        if transaction.tags is None:
+            self._upgrade(transaction)
+
+    def _require_clock(self, newest_at: int) -> None:
+        """Raise ``Unavailable`` if the clock is behind the newest entry: leases would end too late."""
+        behind = newest_at - self.now()
+        if behind > BACKWARDS:
+            raise Unavailable(
+                f"The clock of this ledger is {behind / 1000:.0f} seconds behind its newest entry. Nothing was written. "
+                "Set the clock, or wait"
+            )
+
+    def _upgrade(self, transaction: Transaction) -> None:
+        """Append the entry from which a ledger of format 2 keeps texts beside the chain."""
+        position = journal.append(transaction, "upgrade", self.now(), format=FORMAT_3)
+        transaction.tags = Tags.new(since=position.seq)
+        transaction.run("secret_insert", *transaction.tags)
 
     def _missing(self, anchor: Anchor | None, transaction: Transaction) -> first_write.Missing | None:
         row = transaction.row("entry_at", anchor.seq) if anchor else None
@@ -409,8 +435,10 @@ class Ledger:
             if journal.told_state(transaction, charge) == journal.WITHHELD:
                 raise Unavailable(FAILED)
             row = transaction.row("answer_of", charge.id)
-            reserved = journal.entry_body(transaction, charge.id)
+            reserved = journal.stored_entry(transaction, charge.id)
             done = transaction.row("entry_at", charge.last_seq)
+            governed = self._governed(transaction)
+            keys = self._writer.keys_at(transaction, governed)
             lines = []
             for account_id, a0, a1 in reserved["lines"]:
                 account = journal.account_row(transaction, account_id)
@@ -418,11 +446,31 @@ class Ledger:
         if row is None or done is None or (final := json.loads(done[2])).get("answer_hash") != digest(row[0]):
             altered = f"the stored answer of ledger entry {charge.id} was altered"
             raise LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
+        if keys and charge.last_seq > keys[0].added:
+            require_signed(self.id, keys, charge, reserved["source"], final, charge.last_seq)
         receipt = Receipt(
-            self.id, charge.id, tuple(lines), reserved["plan_hash"], charge.request, final["answer_hash"],
+            self.id, charge.id, tuple(lines), reserved["plan_hash"], reserved["request"], final["answer_hash"],
             int(done[0]), str(done[1]), final["at"],
         )  # fmt: skip
         return decode_answer(row[0]), receipt
+
+    def _governed(self, transaction: Transaction) -> int | None:
+        """The newest entry about keys; None if the ledger is not governed."""
+        newest = journal.head(transaction)
+        body = journal.stored_entry(transaction, newest.seq)
+        return pointer_of(newest.seq, body)
+
+    def is_about(self, charge_id: int, *requests: str) -> bool | None:
+        """True if a charge was made for one of these request texts; None if its own text was erased."""
+        with self.store.read() as transaction:
+            entry = journal.stored_entry(transaction, charge_id)
+            if not journal.is_new_format(transaction, charge_id):
+                digests = [journal.request_digest(entry["lines"], entry["plan"], text) for text in requests]
+                return entry["request"] in digests
+            row = transaction.row("text_at", charge_id, "request")
+        if row is None:
+            return None
+        return row[1] in requests and opens(entry["request"], row[0], row[1])
 
     def told(self, charge: ChargeRow) -> ChargeRow:
         """The charge as it may be shown: in the state CLOSED while its outcome is withheld."""
@@ -445,7 +493,7 @@ class Ledger:
             if not transaction.rows("charges_expired", self.now()):
                 return 0, 0
         with self.store.write("recover") as transaction:
-            return journal.sweep(transaction, self.now())
+            return journal.sweep(transaction, self.now(), self.principal)
 
     def verify(self, *, receipts: Sequence[Receipt] = ()) -> Report:
         """Recompute the chain, the totals and every row; see ``verify.Report``."""
@@ -457,9 +505,13 @@ class Ledger:
 
         return underpriced(self)
 
-    def export(self, *, signer: Signer | None = None) -> Iterator[str]:
-        """The ledger as JSON lines, ending in a signed checkpoint; see ``transfer``."""
-        return export_lines(self, signer=signer or self.signer())
+    def export(self, *, signer: Signer | None = None, level: str = ANSWERS) -> Iterator[str]:
+        """The ledger as JSON lines, ending in a signed checkpoint.
+
+        ``level`` says how much it holds: ``chain`` (no texts and no answers), ``record`` (with texts) or ``answers``
+        (everything; this one can be imported).
+        """
+        return export_lines(self, signer=signer or self.signer(), level=level)
 
     def signer(self) -> Signer:
         """The key of this user."""

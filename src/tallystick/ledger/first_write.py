@@ -21,6 +21,7 @@ from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import journal
 from tallystick.ledger.chain import GENESIS, Anchor, AnchorFile, check_reason, link
 from tallystick.ledger.store import Store, Transaction
+from tallystick.ledger.texts import committed
 from tallystick.ledger.verify import entries
 from tallystick.place import Place
 
@@ -138,9 +139,9 @@ def record_older(transaction: Transaction, at: int, seen: Anchor, *, principal: 
     """
     [newest] = deque(_recomputed(transaction), maxlen=1)
     heads = {"newest": [newest.seq, newest.head], "seen": [seen.seq, seen.head]}
-    return Anchor(*journal.append(transaction, "older", at, principal=principal, why=why, **heads))
+    return Anchor(*journal.append(transaction, "older", at, principal=principal, why=committed(why), **heads))
 
 
 def record_first_use(transaction: Transaction, at: int, *, principal: str, why: str) -> None:
     """Append the owner's decision to use a ledger that this host cannot check."""
-    journal.append(transaction, "first_use", at, principal=principal, why=why)
+    journal.append(transaction, "first_use", at, principal=principal, why=committed(why))

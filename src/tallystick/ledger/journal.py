@@ -12,19 +12,21 @@ Each function runs inside one write transaction and appends exactly one entry, o
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import BelowLeastPrice, IdempotencyConflict, LedgerIntegrity, Quarantined, Refused, Remedy
 from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, checked, digest, link
 from tallystick.ledger.denial import denied
-from tallystick.ledger.filters import UNITS_0, Amount, Filter
+from tallystick.ledger.filters import LARGEST, UNITS_0, Amount, Filter
 from tallystick.ledger.retirement import require_not_retired
 from tallystick.ledger.store import Transaction
+from tallystick.ledger.texts import AUTO, ERASED, NAMED, TEXT_FIELDS, Tags, Text, committed, opens, with_commitments
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
+    from tallystick.ledger.signing import Signer
 
 
 WITHHELD: Final = "CLOSED"
@@ -59,8 +61,8 @@ class ChargeRow(NamedTuple):
 
     id: int
     principal: str  # whose keys are kept apart from everybody else's
-    key: str
-    request: str  # the digest of what was asked under the key
+    key: str  # its commitment, if the text was erased
+    request: str  # the commitment to what was asked under the key; a digest in format 2
     state: str  # see the picture above
     fence: int  # grows with every holder: one with a lower number has lost the charge
     lease_until: int
@@ -102,29 +104,46 @@ class Request:
 
     principal: str
     key: str
-    digest: str
+    space: str  # auto for a key that the program computed, named for the others
     why: str
     plan: str
     plan_hash: str
     lines: tuple[Line, ...]  # in the order of account ids
     lease_until: int
+    about: About
     source: str | None = None  # the digest of where the data are; None: the caller holds the value
     named: bool = True  # False: the key was made up just now, so nobody can have used it
-    older: str | None = None  # the digest of the same request by an earlier rule
     beside: tuple[str, ...] = ()  # digests of the other sources that are read, of a join
+    software: Mapping[str, str] = field(default_factory=dict)  # versions of the programs that read the data
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a charge is about: who pays how much for which plan, and the public text of the request.
+
+    ``older`` is the text of the same request by an earlier rule. An answer that was stored under it is found again.
+    """
+
+    lines: tuple[tuple[int, int, int], ...]
+    plan: str
+    request: str
+    older: str = ""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the request, the newest rule first."""
+        return (self.request, self.older) if self.older else (self.request,)
 
 
 class Terms(NamedTuple):
-    """Subject of a charge: who pays how much for which plan, and the digest that tells it from other requests."""
+    """Subject of a charge: who pays how much for which plan, and what tells it from other requests."""
 
     lines: tuple[tuple[Account, int, int], ...]
     asked: tuple[Line, ...]
     plan: str
     plan_hash: str
-    digest: str
+    about: About
     source: str | None
-    older: str | None = None
-    """The digest of the same request by an earlier rule: an answer that was stored under it is found again."""
 
     @classmethod
     def of(
@@ -139,14 +158,13 @@ class Terms(NamedTuple):
         checked("plan", plan, PLAN_LENGTH, empty=True)
         by_id = sorted(lines, key=lambda line: line[0].id)
         asked = tuple(Line(account.id, a0, a1, account.path) for account, a0, a1 in by_id)
-        payers = [line[:3] for line in asked]
-        older = request_digest(payers, plan, older_request) if older_request else None
-        about = request_digest(payers, plan, request)
-        return cls(lines, asked, plan, digest(plan), about, SourceId.of(source) if source else None, older)
+        payers = tuple(line[:3] for line in asked)
+        about = About(payers, plan, request, older_request)
+        return cls(lines, asked, plan, digest(plan), about, SourceId.of(source) if source else None)
 
 
 def request_digest(lines: Sequence[Sequence[int]], plan: str, request: str) -> str:
-    """Digest of a request, within its key: who pays how much for which plan, and the public text."""
+    """Digest of a request of format 2: who pays how much for which plan, and the public text."""
     return digest(canonical({"lines": lines, "plan": plan, "request": request}))
 
 
@@ -163,23 +181,114 @@ def head(transaction: Transaction) -> Position:
     return Position(int(row[0]), str(row[1])) if row else Position(0, GENESIS)
 
 
+@dataclass(slots=True)
+class Turn:
+    """What a writer knows at the start of its turn: the newest entry, its time, and the entry that began governance."""
+
+    first: Position
+    newest_at: int = 0
+    ledger: str = ""
+    governed: int | None = None
+    signer: Signer | None = None
+
+
 def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Position:
-    """Add one entry to the chain."""
+    """Add one entry to the chain. A ``Text`` is stored beside it, and the entry holds its commitment."""
     last = head(transaction)
-    body = canonical({"kind": kind, "at": at, **fields})
+    turn = transaction.turn
+    if isinstance(turn, Turn):
+        at = max(at, turn.newest_at)  # times do not run backwards
+        turn.newest_at = at
+        fields |= {"governed": turn.governed} if turn.governed is not None else {}
+    body = canonical({"kind": kind, "at": at, **with_commitments(fields)})
     position = Position(last.seq + 1, link(last.hash, body))
     transaction.run("entry_insert", position.seq, position.hash, body)
+    texts = [(position.seq, name, value.salt, value.body) for name, value in fields.items() if isinstance(value, Text)]
+    if len(texts) == 3:
+        transaction.run("text_insert_3", *texts[0], *texts[1], *texts[2])
+    else:
+        for text in texts:
+            transaction.run("text_insert", *text)
     transaction.latest = position
     return position
 
 
-def entry_body(transaction: Transaction, seq: int) -> dict[str, Any]:
-    """The fields of an entry."""
+def is_new_format(transaction: Transaction, seq: int) -> bool:
+    """True if an entry is of format 3, where texts are commitments."""
+    return transaction.tags is not None and seq >= transaction.tags.since
+
+
+def stored_entry(transaction: Transaction, seq: int) -> dict[str, Any]:
+    """The fields of an entry as they are in the chain."""
     row = transaction.row("entry_at", seq)
     if row is None:
         raise LedgerIntegrity(f"entry {seq} is missing", remedies=[Remedy("verify_ledger")])
     body: dict[str, Any] = json.loads(row[2])
     return body
+
+
+def entry_body(transaction: Transaction, seq: int) -> dict[str, Any]:
+    """The fields of an entry, with the texts that are beside the chain. ``request`` stays a commitment."""
+    body = stored_entry(transaction, seq)
+    if is_new_format(transaction, seq):
+        texts = {field: text for field, _, text in transaction.rows("texts_of", seq)}
+        for field in TEXT_FIELDS.get(body["kind"], ()):
+            if field != "request":
+                body[field] = texts.get(field, ERASED)
+    return body
+
+
+def charge_under(transaction: Transaction, principal: str, space: str, key: str) -> ChargeRow | None:
+    """Return the charge that has this key, or None.
+
+    A key that a person gives also finds the charge of an automatic key, so that its answer can be asked for by key. An
+    automatic key never finds the charge of a person's key.
+    """
+    tags = transaction.tags
+    if tags is not None:
+        for each in (space, AUTO) if space == NAMED else (space,):
+            row = transaction.row("charge_by_tag", tags.of_key(principal, each, key))
+            if row is not None:
+                return ChargeRow(*row)
+    row = transaction.row("charge_by_key", principal, key, _end_of_format_2(transaction))
+    return None if row is None else ChargeRow(*row)
+
+
+def keys_below(transaction: Transaction, principal: str, stem: str) -> list[str]:
+    """The keys that people gave, and that begin with ``stem`` and a slash."""
+    prefix = f"{stem}/"
+    rows = transaction.rows("charge_keys", principal, len(prefix), prefix, _end_of_format_2(transaction))
+    if transaction.tags is not None:
+        rows += transaction.rows("charge_keys_tagged", transaction.tags.of_stem(principal, NAMED, prefix))
+    return [str(row[0]) for row in rows]
+
+
+def charge_like(transaction: Transaction, principal: str, about: About, request: str) -> ChargeRow | None:
+    """Return the first committed charge for the same request, under any key, or None."""
+    row = None
+    if transaction.tags is not None:
+        tag = transaction.tags.of_request(principal, about.lines, about.plan, request)
+        row = transaction.row("charge_alike_tagged", tag)
+    if row is None:
+        digest_2 = request_digest(about.lines, about.plan, request)
+        row = transaction.row("charge_alike", principal, digest_2, _end_of_format_2(transaction))
+    return None if row is None else ChargeRow(*row)
+
+
+def _end_of_format_2(transaction: Transaction) -> int:
+    """The first entry of format 3: later keys and requests are commitments, and are found by tags."""
+    return LARGEST if transaction.tags is None else transaction.tags.since
+
+
+def is_same(transaction: Transaction, charge: ChargeRow, about: About) -> bool:
+    """True if a charge is about this request. The entry of the charge decides, not the tag that led to it."""
+    if not is_new_format(transaction, charge.id):
+        return charge.request in [request_digest(about.lines, about.plan, text) for text in about.texts]
+    entry = stored_entry(transaction, charge.id)
+    if entry["plan"] != about.plan or entry["lines"] != [list(line) for line in about.lines]:
+        return False
+    text = transaction.row("text_at", charge.id, "request")
+    return text is not None and text[1] in about.texts and opens(entry["request"], *text)
 
 
 def account_row(transaction: Transaction, account_id: int) -> AccountRow:
@@ -196,23 +305,26 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     A live charge of the same key is returned as it is; an expired reservation of the same key is taken over with a
     higher fence, so that its first holder can no longer start it; an expired execution is burned.
     """
-    row = transaction.row("charge_by_key", request.principal, request.key) if request.named else None
-    if row is not None:
-        return _meet(transaction, ChargeRow(*row), request, at, started=started)
+    known = charge_under(transaction, request.principal, request.space, request.key) if request.named else None
+    if known is not None:
+        return _meet(transaction, known, request, at, started=started)
     if request.source is not None:
         admit(transaction, request.source, request.lines)
         require_not_retired(transaction, request.beside)
     for line in request.lines:
         spend(transaction, line)
     state = "EXECUTING" if started else "RESERVED"
+    key, about, why = committed(request.key), committed(request.about.request), committed(request.why)
     position = append(
         transaction,
         "begin" if started else "reserve",
         at,
         principal=request.principal,
-        key=request.key,
-        request=request.digest,
-        why=request.why,
+        space=request.space,
+        key=key,
+        request=about,
+        why=why,
+        software=dict(request.software),
         plan=request.plan,
         plan_hash=request.plan_hash,
         source=request.source,
@@ -220,17 +332,34 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
         lease_until=request.lease_until,
     )
     charge = ChargeRow(
-        position.seq, request.principal, request.key, request.digest, state, 1, request.lease_until, position.seq
+        position.seq, request.principal, key.commitment, about.commitment, state, 1, request.lease_until, position.seq
     )
     transaction.run("charge_insert", *charge)
     for line in request.lines:
         transaction.run("line_insert", charge.id, line.account_id, line.a0, line.a1)
-    return Claim(charge, True)
+    insert_tags(transaction, charge.id, request.principal, request.space, request.key, request.about)
+    return Claim(charge._replace(key=request.key), True)
 
 
-def require_same(charge: ChargeRow, request: str, older: str | None = None) -> None:
-    """Refuse a key that was used for another request; ``older`` is the digest by an earlier rule, if there was one."""
-    if charge.request not in (request, older):
+def insert_tags(
+    transaction: Transaction, charge_id: int, principal: str, space: str, key: str, about: About
+) -> None:
+    """Store the tags by which the charge of a key or of a question is found."""
+    tags = transaction.tags
+    if tags is None:
+        raise LedgerIntegrity("the ledger has no secret for its tags", remedies=[Remedy("verify_ledger")])
+    transaction.run("tag_insert", charge_id, *tags_of(tags, principal, space, key, about))
+
+
+def tags_of(tags: Tags, principal: str, space: str, key: str, about: About) -> tuple[str, str, str]:
+    """The tags of a charge: of its key, of the stream that its key belongs to, and of its request."""
+    request = tags.of_request(principal, about.lines, about.plan, about.request)
+    return tags.of_key(principal, space, key), tags.of_stem(principal, space, key), request
+
+
+def require_same(transaction: Transaction, charge: ChargeRow, about: About) -> None:
+    """Refuse a key that was used for another request."""
+    if not is_same(transaction, charge, about):
         raise IdempotencyConflict(
             f"key {charge.key!r} was used for another request (ledger entry {charge.id}). One key names one request of "
             "the whole ledger, whichever account pays; use a new key"
@@ -238,11 +367,11 @@ def require_same(charge: ChargeRow, request: str, older: str | None = None) -> N
 
 
 def _meet(transaction: Transaction, charge: ChargeRow, request: Request, at: int, *, started: bool) -> Claim:
-    require_same(charge, request.digest, request.older)
+    require_same(transaction, charge, request.about)
     if charge.lease_until > at or charge.state in ("COMMITTED", "BURNED"):
         return Claim(charge, False)
     if charge.state == "EXECUTING":
-        burn(transaction, charge, at, why="lease expired")
+        burn(transaction, charge, at, why="lease expired", principal=request.principal)
         return Claim(charge._replace(state="BURNED"), False)
     taken = lease(transaction, charge, at, request.lease_until, take=True)
     if started:
@@ -342,14 +471,37 @@ def start(transaction: Transaction, charge: ChargeRow, at: int) -> Position:
 
 def commit(transaction: Transaction, charge: ChargeRow, answer: str, at: int) -> Position:
     """EXECUTING -> COMMITTED, with the answer in the same transaction; only then may it be returned."""
-    position = _move(transaction, charge, "EXECUTING", "COMMITTED", "commit", at, answer_hash=digest(answer))
+    fields = {"answer_hash": digest(answer), **_signed(transaction, charge, digest(answer))}
+    position = _move(transaction, charge, "EXECUTING", "COMMITTED", "commit", at, **fields)
     transaction.run("answer_insert", charge.id, answer)
     return position
 
 
-def burn(transaction: Transaction, charge: ChargeRow, at: int, *, why: str) -> Position:
+def _signed(transaction: Transaction, charge: ChargeRow, answer_hash: str) -> dict[str, str]:
+    """The signature of an answer and its key, as fields of its entry; nothing in a ledger that is not governed."""
+    turn = transaction.turn
+    if not isinstance(turn, Turn) or turn.signer is None:
+        return {}
+    source = stored_entry(transaction, charge.id)["source"]
+    terms = answer_terms(turn.ledger, charge, source, answer_hash)
+    return {"release_key": turn.signer.public, "signature": turn.signer.sign(terms)}
+
+
+def answer_terms(ledger: str, charge: ChargeRow, source: str | None, answer_hash: str) -> dict[str, object]:
+    """What the signature of an answer covers: the ledger, the charge with its holder, request, source and answer."""
+    return {
+        "ledger": ledger,
+        "charge": charge.id,
+        "fence": charge.fence,
+        "request": charge.request,
+        "source": source,
+        "answer_hash": answer_hash,
+    }
+
+
+def burn(transaction: Transaction, charge: ChargeRow, at: int, *, why: str, principal: str) -> Position:
     """EXECUTING -> BURNED: failed after data could have been read, so it stays paid and its source is closed."""
-    position = _move(transaction, charge, "EXECUTING", "BURNED", "burn", at, why=why)
+    position = _move(transaction, charge, "EXECUTING", "BURNED", "burn", at, why=why, principal=principal)
     source, populations = _sources(transaction, charge)
     for population in populations if source is not None else ():
         transaction.run("quarantine_insert", charge.id, population, source)
@@ -358,7 +510,7 @@ def burn(transaction: Transaction, charge: ChargeRow, at: int, *, why: str) -> P
 
 def _sources(transaction: Transaction, charge: ChargeRow) -> tuple[str | None, list[int]]:
     """The source a charge is about and the populations that pay for it."""
-    body = entry_body(transaction, charge.id)
+    body = stored_entry(transaction, charge.id)
     if body["source"] is None:
         return None, []
     paths = [path_of(transaction, account_id) for account_id, _, _ in body["lines"]]
@@ -394,9 +546,10 @@ def _is_withheld(transaction: Transaction, charge: ChargeRow, closings: Sequence
     return any(each.source == source or each.population in populations for each in during)
 
 
-def refund(transaction: Transaction, charge: ChargeRow, at: int, *, why: str) -> Position:
+def refund(transaction: Transaction, charge: ChargeRow, at: int, *, why: str, principal: str) -> Position:
     """RESERVED -> REFUNDED: data was never opened, so the amount is given back."""
-    position = _move(transaction, charge, "RESERVED", "REFUNDED", "refund", at, why=why)
+    position = _move(transaction, charge, "RESERVED", "REFUNDED", "refund", at, why=why, principal=principal)
+    transaction.run("tag_delete", charge.id)
     give_back(transaction, charge.id)
     return position
 
@@ -424,16 +577,16 @@ def lost(charge: ChargeRow) -> Refused:
     )
 
 
-def sweep(transaction: Transaction, at: int) -> tuple[int, int]:
+def sweep(transaction: Transaction, at: int, principal: str) -> tuple[int, int]:
     """Refund expired reservations and burn expired executions; returns how many of each."""
     refunded = burned = 0
     for row in transaction.rows("charges_expired", at):
         charge = ChargeRow(*row)
         if charge.state == "RESERVED":
-            refund(transaction, charge, at, why="lease expired")
+            refund(transaction, charge, at, why="lease expired", principal=principal)
             refunded += 1
         else:
-            burn(transaction, charge, at, why="lease expired")
+            burn(transaction, charge, at, why="lease expired", principal=principal)
             burned += 1
     return refunded, burned
 
@@ -495,5 +648,5 @@ def require_open(transaction: Transaction, source: str, populations: Sequence[in
 def fixed_for(transaction: Transaction, source: str) -> dict[str, str | None] | None:
     """Whom a registered source protects (its unit and neighbours), or None when it is not registered."""
     row = transaction.row("source_entry", source)
-    fixed: dict[str, str | None] | None = None if row is None else entry_body(transaction, row[0])["fixed"]
+    fixed: dict[str, str | None] | None = None if row is None else stored_entry(transaction, row[0])["fixed"]
     return fixed

@@ -21,6 +21,7 @@ from tallystick.ledger.milestones import checked_milestones
 from tallystick.ledger.partition import Blocks, Partition
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Transaction
+from tallystick.ledger.texts import committed
 from tallystick.printing import one_of
 
 if TYPE_CHECKING:
@@ -274,7 +275,8 @@ def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, 
     with ledger.store.write("raise") as transaction:
         row = journal.account_row(transaction, account.id)
         check_raise(row, account, limit)
-        terms = raise_terms(ledger.id, row, limit.limit0, limit.limit1, why)
+        reason = committed(why)
+        terms = raise_terms(ledger.id, row, limit.limit0, limit.limit1, reason.commitment)
         changed = transaction.run("raise_limit", limit.limit0, limit.limit1, row.id, row.limit0, row.limit1)
         if changed != 1:
             raise Refused(f"account {account.name!r} is closed")
@@ -285,7 +287,7 @@ def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, 
             account=row.id,
             limit=[limit.limit0, limit.limit1],
             was=[row.limit0, row.limit1],
-            why=why,
+            why=reason,
             by=signer.public,
             signature=signer.sign(terms),
         )
@@ -308,7 +310,10 @@ def limits_of(transaction: Transaction, account_id: int) -> list[tuple[int, tupl
 
 
 def raise_terms(ledger_id: str, row: AccountRow, limit0: int, limit1: int, why: str) -> dict[str, object]:
-    """Content that the signature of a raise covers: ledger, account, the limit before and after, and why."""
+    """Content that the signature of a raise covers: ledger, account, the limit before and after, and why.
+
+    ``why`` is the commitment to the reason; the reason itself in format 2.
+    """
     return {
         "ledger": ledger_id,
         "account": row.id,
@@ -325,4 +330,4 @@ def close_account(ledger: Ledger, account: Account, *, why: str) -> None:
     with ledger.store.write("close") as transaction:
         if transaction.run("close_account", account.id) != 1:
             raise Refused(f"account {account.name!r} is already closed")
-        journal.append(transaction, "close", ledger.now(), account=account.id, why=why)
+        journal.append(transaction, "close", ledger.now(), account=account.id, why=committed(why))

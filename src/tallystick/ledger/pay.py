@@ -44,12 +44,15 @@ from tallystick.ledger.chain import canonical, check_reason, checked, decode_ans
 from tallystick.ledger.filters import LARGEST, Amount
 from tallystick.ledger.journal import ChargeRow, Position, Request, Terms
 from tallystick.ledger.retirement import require_not_retired
+from tallystick.ledger.software import versions
+from tallystick.ledger.texts import space_of
 from tallystick.taken_charges import add_charge
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
+    from tallystick.ledger.store import Transaction
 
 LEASE: Final = 600.0
 FAILED: Final = (
@@ -381,6 +384,7 @@ class Charge:
         self._terms = terms
         self._why = check_reason(why)
         self._key = uuid.uuid4().hex if key is None else checked("key", key)
+        self._space = space_of(self._key)
         self._named = key is not None  # False: the key was made up just now, so nobody can have used it
         self._lease = lease
         ledger.lease_end(lease)
@@ -468,9 +472,20 @@ class Charge:
         add_charge(self)
         ledger, terms, until = self._ledger, self._terms, self._ledger.lease_end(self._lease)
         wanted = Request(
-            ledger.principal, self._key, terms.digest, self._why, terms.plan, terms.plan_hash, terms.asked, until,
-            terms.source, self._named, terms.older, self.beside,
-        )  # fmt: skip
+            principal=ledger.principal,
+            key=str(self._key),
+            space=self._space,
+            why=self._why,
+            plan=terms.plan,
+            plan_hash=terms.plan_hash,
+            lines=terms.asked,
+            lease_until=until,
+            about=terms.about,
+            source=terms.source,
+            named=self._named,
+            beside=self.beside,
+            software=versions() if terms.source is not None else {},
+        )
         self._named = True
         if terms.source is not None:
             ledger.recover()  # a worker that was killed closes its source, too
@@ -515,9 +530,13 @@ class Charge:
         if not self._named:
             return
         with self._ledger.store.read() as transaction:
-            row = transaction.row("charge_by_key", self._ledger.principal, self._key)
-        if row is not None and ChargeRow(*row).state != "COMMITTED":
-            raise occupied(self._ledger, ChargeRow(*row))
+            charge = self._under_key(transaction)
+        if charge is not None and charge.state != "COMMITTED":
+            raise occupied(self._ledger, charge)
+
+    def _under_key(self, transaction: Transaction) -> ChargeRow | None:
+        """The charge that has this key, or None."""
+        return journal.charge_under(transaction, self._ledger.principal, self._space, self._key)
 
     def _with_remedies(self, problem: BudgetExceeded) -> BudgetExceeded:
         """The denial of one payer, with what would fit in place of the same loss."""
@@ -539,11 +558,10 @@ class Charge:
         if not self._named:
             return None
         with self._ledger.store.read() as transaction:
-            row = transaction.row("charge_by_key", self._ledger.principal, self._key)
-        if row is None:
-            return None
-        charge = ChargeRow(*row)
-        journal.require_same(charge, self._terms.digest, self._terms.older)
+            charge = self._under_key(transaction)
+            if charge is None:
+                return None
+            journal.require_same(transaction, charge, self._terms.about)
         return self._ledger.stored_answer(charge) if charge.state == "COMMITTED" else None
 
     def look_up(self) -> tuple[ChargeRow, Receipt | None] | None:
@@ -553,11 +571,11 @@ class Charge:
         A reader could come before a transaction that the store still finishes, so the question waits for its turn.
         """
         with self._ledger.store.write("look up") as transaction:
-            row = transaction.row("charge_by_key", self._ledger.principal, self._key)
-        if row is None:
-            return None
-        charge = self._ledger.told(ChargeRow(*row))
-        is_same = charge.request in (self._terms.digest, self._terms.older)
+            row = self._under_key(transaction)
+            if row is None:
+                return None
+            is_same = journal.is_same(transaction, row, self._terms.about)
+        charge = self._ledger.told(row)
         if not is_same or charge.state == "REFUNDED":
             return None
         is_stored = charge.state == "COMMITTED"
@@ -571,15 +589,12 @@ class Charge:
 
     def paid_before(self, in_other_words: Sequence[str] = ()) -> ChargedAgain | None:
         """The warning that this very request, or one of the same question in other words, has its answer."""
-        terms = self._terms
-        own = [each for each in (terms.digest, terms.older) if each is not None]
-        payers = [line[:3] for line in terms.asked]
-        others = [journal.request_digest(payers, terms.plan, each) for each in in_other_words]
+        about = self._terms.about
         with self._ledger.store.read() as transaction:
-            for each in dict.fromkeys((*own, *others)):
-                row = transaction.row("charge_alike", self._ledger.principal, each)
-                if row is not None and journal.told_state(transaction, ChargeRow(*row)) == "COMMITTED":
-                    return _charged_again(ChargeRow(*row), is_same_request=each in own)
+            for text in dict.fromkeys((*about.texts, *in_other_words)):
+                charge = journal.charge_like(transaction, self._ledger.principal, about, text)
+                if charge is not None and journal.told_state(transaction, charge) == "COMMITTED":
+                    return _charged_again(charge, is_same_request=text in about.texts)
         return None
 
     def start(self) -> Charge:
@@ -656,13 +671,17 @@ class Charge:
     def burn(self) -> None:
         """EXECUTING -> BURNED: never refunded."""
         with self._ledger.store.write("burn") as transaction:
-            journal.burn(transaction, self._held, self._ledger.now(), why="error")
+            journal.burn(
+                transaction, self._held, self._ledger.now(), why="error", principal=self._ledger.principal
+            )
         self._row = self._held._replace(state="BURNED")
 
     def refund(self) -> None:
         """RESERVED -> REFUNDED: give the amount back; allowed only while data was not opened."""
         with self._ledger.store.write("refund") as transaction:
-            journal.refund(transaction, self._held, self._ledger.now(), why="given back")
+            journal.refund(
+                transaction, self._held, self._ledger.now(), why="given back", principal=self._ledger.principal
+            )
         self._row = self._held._replace(state="REFUNDED")
 
     def renew(self, *, lease: float) -> None:

@@ -29,6 +29,7 @@ from tallystick.ledger.store import (
     pending,
     unlocked,
 )
+from tallystick.ledger.texts import Tags
 from tallystick.place import Place
 
 if TYPE_CHECKING:
@@ -94,7 +95,10 @@ OBJECTS: Final = (
 """Columns, constraints, indexes and triggers of the ledger's tables, and the functions that the triggers call. Other
 tables and functions may be in the same schema.
 """
-LEDGER_TABLES: Final = ["migration", "entry", "account", "dataset", "charge", "line", "answer", "quarantine", "failure"]
+LEDGER_TABLES: Final = [
+    "migration", "entry", "account", "dataset", "charge", "line", "answer", "quarantine", "failure",
+    "entry_text", "tag", "secret", "seal", "checkpoint",
+]  # fmt: skip
 ALONE: Final = ""
 """Name of every copy in a database. A copied server has the names of the first one, and writers queue there anyhow."""
 _DIALECT: Final = {name: sql.replace("?", "%s") for name, sql in STATEMENTS.items()}
@@ -103,12 +107,14 @@ _DIALECT: Final = {name: sql.replace("?", "%s") for name, sql in STATEMENTS.item
 class PostgresTransaction:
     """Named statements on one connection."""
 
-    __slots__ = ("_execute", "_probe", "latest")
+    __slots__ = ("_execute", "_probe", "latest", "tags", "turn")
 
-    def __init__(self, connection: psycopg.Connection[Row], probe: Probe | None) -> None:
+    def __init__(self, connection: psycopg.Connection[Row], probe: Probe | None, tags: Tags | None = None) -> None:
         self._execute: Any = connection.execute
         self._probe = probe
         self.latest: tuple[int, str] | None = None
+        self.tags = tags
+        self.turn: Any = None
 
     def run(self, statement: str, *values: Any) -> int:
         """Run a named statement; return how many rows it changed."""
@@ -153,6 +159,8 @@ class PostgresStore:
         self._clock = 0.0, 0.0  # the server's time, and this host's elapsed time when the server said so
         self._listener: Listener | None = None
         self._check: Check | None = None
+        self._seal: Check | None = None
+        self.tags: Tags | None = None
         self._lock: Lock = unlocked
         self._on_connect: Callable[[], None] | None = None
         with self._translated():
@@ -218,15 +226,30 @@ class PostgresStore:
             applied = self._applied(connection)
         if not pending("postgres", applied):
             return
-        if not create:
+        if not create and not applied:
             remedies = [Remedy("create_ledger", place=str(self.place))]
             problem = f"there is no ledger at {self.place}"
             raise InvalidInput("ledger", str(self.place), "", code="no_ledger", remedies=remedies, problem=problem)
-        self._refuse_second_ledger(connection)
-        with self._transaction(connection, WRITE, QUEUE):
+        if not applied:
+            self._refuse_second_ledger(connection)
+        with self._migrated(connection):
             for step in pending("postgres", self._applied(connection)):
                 connection.execute(step.sql.encode())
                 connection.execute("INSERT INTO migration (version, name) VALUES (%s, %s)", (step.version, step.name))
+
+    @contextlib.contextmanager
+    def _migrated(self, connection: psycopg.Connection[Row]) -> Iterator[None]:
+        """A transaction that changes the layout; refused if this role may not."""
+        from psycopg.errors import InsufficientPrivilege
+
+        try:
+            with self._transaction(connection, WRITE, QUEUE):
+                yield
+        except InsufficientPrivilege:
+            raise Refused(
+                f"the ledger {self.place} has the layout of an earlier version, and this role may not change it. The "
+                "role that owns its tables must open it once, for example with: tallystick ledger verify"
+            ) from None
 
     def _refuse_second_ledger(self, connection: psycopg.Connection[Row]) -> None:
         """Refuse to make a ledger in the schema of a role while another schema of the database holds one.
@@ -298,10 +321,12 @@ class PostgresStore:
             connection = self._connected()
             with self._lock(ALONE):
                 with self._transaction(connection, WRITE, QUEUE):
-                    transaction = PostgresTransaction(connection, named)
+                    transaction = PostgresTransaction(connection, named, self._known_tags(connection))
                     if self._check:
                         self._check(transaction)
                     yield transaction
+                    if self._seal:
+                        self._seal(transaction)
                     newest = transaction.latest or transaction.row("head")
                     if named:
                         named("before COMMIT")
@@ -316,7 +341,14 @@ class PostgresStore:
         with self._mutex, self._translated():
             connection = self._connected()
             with self._transaction(connection, READ):
-                yield PostgresTransaction(connection, None)
+                yield PostgresTransaction(connection, None, self._known_tags(connection))
+
+    def _known_tags(self, connection: psycopg.Connection[Row]) -> Tags | None:
+        """The tags of the ledger. A ledger of format 2 has none until its first write."""
+        if self.tags is None:
+            row = connection.execute(STATEMENTS["secret"]).fetchone()
+            self.tags = None if row is None else Tags(*row)
+        return self.tags
 
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort: a separate table, beside the record."""
@@ -332,6 +364,10 @@ class PostgresStore:
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""
         self._check = check
+
+    def on_end(self, seal: Check) -> None:
+        """Register a function that is called at the end of a write, before it is durable (seals)."""
+        self._seal = seal
 
     def on_turn(self, lock: Lock) -> None:
         """Register a lock that is held from before the check of a write until its listener has returned."""

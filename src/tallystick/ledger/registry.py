@@ -17,6 +17,7 @@ from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import PLAN_LENGTH, check_reason, checked, digest
 from tallystick.ledger.filters import Amount
 from tallystick.ledger.journal import default_least
+from tallystick.ledger.texts import committed
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -137,19 +138,21 @@ def register(
         if source_digest is not None:
             _check_source(transaction, source_digest, population, fixed)
         _check_marks(transaction, listed, population, fixed)
+        noted = committed(note)
         position = journal.append(
             transaction, "register", ledger.now(),
-            dataset=name, account=account.id, source=source_digest, least=least, note=note, fixed=dict(fixed),
+            dataset=name, account=account.id, source=source_digest, least=least, note=noted, fixed=dict(fixed),
             **({"marks": listed} if listed else {}),
         )  # fmt: skip
-        transaction.run("dataset_insert", name, position.seq, account.id, population, source_digest, least, note)
+        row = DatasetRow(name, position.seq, account.id, population, source_digest, least, noted.commitment)
+        transaction.run("dataset_insert", *row)
 
 
 def _entry_to_update(
     transaction: Transaction, account: Account, known: DatasetRow, fixed: Mapping[str, str | None]
 ) -> dict[str, Any]:
     """Return the newest entry of a dataset; refused if an update would change whom it protects."""
-    before = journal.entry_body(transaction, known.seq)
+    before = journal.stored_entry(transaction, known.seq)
     if known.account_id != account.id or before["fixed"] != dict(fixed):
         raise Refused(
             f"dataset {known.name!r} is registered for another population or unit; whom it protects does not change. "
@@ -252,14 +255,15 @@ def _populations(transaction: Transaction, lines: Iterable[tuple[int, int, int]]
 
 def _append_end(transaction: Transaction, row: DatasetRow, at: int, note: str, least: int) -> None:
     """Append a registration that differs from the newest in its note, which ends it."""
-    body = journal.entry_body(transaction, row.seq)
+    body = journal.stored_entry(transaction, row.seq)
     marks = {"marks": body["marks"]} if "marks" in body else {}
+    noted = committed(note)
     position = journal.append(
         transaction, "register", at,
-        dataset=row.name, account=row.account_id, source=row.source, least=least, note=note, fixed=body["fixed"],
+        dataset=row.name, account=row.account_id, source=row.source, least=least, note=noted, fixed=body["fixed"],
         **marks,
     )  # fmt: skip
-    ended = row._replace(seq=position.seq, least0=least, note=note)
+    ended = row._replace(seq=position.seq, least0=least, note=noted.commitment)
     transaction.run("dataset_insert", *ended)
 
 
@@ -271,7 +275,7 @@ def lasts(mark: str) -> bool:
 def _check_marks(transaction: Transaction, marks: list[str], population: int, fixed: Mapping[str, str | None]) -> None:
     """Refuse data that are registered under another name for another population or unit."""
     for row in (DatasetRow(*each) for each in transaction.rows("datasets")):
-        body = journal.entry_body(transaction, row.seq)
+        body = journal.stored_entry(transaction, row.seq)
         shared = set(body.get("marks", [])) & set(marks)
         if not any(map(lasts, shared)):
             continue
@@ -299,7 +303,7 @@ def registered(ledger: Ledger, *, removed: bool = False) -> dict[str, Registered
     accounts = {account.id: account for account in ledger.accounts()}
     with ledger.store.read() as transaction:
         rows = [DatasetRow(*row) for row in transaction.rows("datasets")]  # in the order of their entries
-        bodies = {row.seq: journal.entry_body(transaction, row.seq) for row in rows}
+        bodies = {row.seq: journal.stored_entry(transaction, row.seq) for row in rows}
     by_name: dict[str, list[DatasetRow]] = {}
     for row in rows:
         by_name.setdefault(row.name, []).append(row)
@@ -353,8 +357,9 @@ def clear(account: Account, *, why: str) -> list[int]:
         if not rows:
             raise Refused(f"nothing about population {account.name!r} is closed")
         position = journal.append(
-            transaction, "clear", ledger.now(), principal=ledger.principal, account=account.id, rows=rows, why=why
-        )
+            transaction, "clear", ledger.now(), principal=ledger.principal, account=account.id, rows=rows,
+            why=committed(why),
+        )  # fmt: skip
         for charge, each in rows:
             transaction.run("quarantine_clear", position.seq, charge, each)
     return sorted({charge for charge, _ in rows})

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tallystick.ledger.chain import canonical, digest
 from tallystick.ledger.filters import LARGEST, Filter
-from tallystick.ledger.journal import AccountRow, ChargeRow
+from tallystick.ledger.journal import AccountRow, ChargeRow, answer_terms
 from tallystick.ledger.opening import raise_terms
 from tallystick.ledger.partition import Blocks, Partition
 from tallystick.ledger.registry import DatasetRow, lasts
 from tallystick.ledger.signing import verified
+from tallystick.ledger.texts import ERASABLE, SPACES, TEXT_FIELDS
+
+FORMAT_2: Final = "tallystick/ledger/2"
+FORMAT_3: Final = "tallystick/ledger/3"
+ENDED: Final = ("COMMITTED", "REFUNDED", "BURNED")
 
 # What an entry looks like: its fields and their types, for every kind. What they mean is below.
 
@@ -33,12 +38,17 @@ LIST_OR_NONE: Final = "list or none"
 LISTED: Final = "listed"  # a list of texts
 HEAD: Final = "head"  # the number of an entry and its hash
 TEXTS: Final = "texts"  # an object whose values are texts or nothing
+HASH: Final = "hash"  # 64 hexadecimal digits: a digest, a commitment or a public key
+SIGNATURE: Final = "signature"  # 128 hexadecimal digits
+NUMBERS: Final = "numbers"  # whole numbers that rise
+VOUCHED: Final = "vouched"  # pairs of a charge and the hash of its answer
 
 NAMED: Final = {
     WHOLE: "a whole number in range", TEXT: "a text", TEXT_OR_NONE: "a text", WHOLE_OR_NONE: "a whole number in range",
     PAIR: "two whole numbers in range", PAIRS: "pairs of whole numbers", TRIPLES: "lines of whole numbers in range",
     LIST_OR_NONE: "a list", TEXTS: "an object of texts", LISTED: "a list of texts",
-    HEAD: "the number and the hash of an entry",
+    HEAD: "the number and the hash of an entry", HASH: "a hash", SIGNATURE: "a signature",
+    NUMBERS: "a list of rising whole numbers", VOUCHED: "pairs of a charge and the hash of its answer",
 }  # fmt: skip
 _CHARGE: Final = {"charge": WHOLE, "fence": WHOLE}
 _REQUEST: Final = {
@@ -67,11 +77,38 @@ SHAPES: Final[dict[str, dict[str, str]]] = {
     "burn": {**_CHARGE, "why": TEXT},
     "refund": {**_CHARGE, "why": TEXT},
 }  # fmt: skip
-OPTIONAL: Final[dict[str, dict[str, str]]] = {"register": {"marks": LISTED}}
+_CHARGE_3: Final = {**_REQUEST, "space": TEXT, "key": HASH, "request": HASH, "why": HASH, "software": TEXTS}
+_DECISION: Final = {"principal": TEXT, "why": HASH}
+SHAPES_3: Final[dict[str, dict[str, str]]] = {
+    **SHAPES,
+    "upgrade": {"format": TEXT},
+    "raise": {**SHAPES["raise"], "why": HASH},
+    "close": {**SHAPES["close"], "why": HASH},
+    "register": {**SHAPES["register"], "note": HASH},
+    "clear": {**SHAPES["clear"], "why": HASH},
+    "first_use": {**SHAPES["first_use"], "why": HASH},
+    "older": {**SHAPES["older"], "why": HASH},
+    "reserve": _CHARGE_3,
+    "begin": _CHARGE_3,
+    "commit": {**_CHARGE, "answer_hash": HASH},
+    "burn": {**_CHARGE, "why": TEXT, "principal": TEXT},
+    "refund": {**_CHARGE, "why": TEXT, "principal": TEXT},
+    "govern": {**_DECISION, "public": HASH, "vouched": VOUCHED},
+    "key_add": {**_DECISION, "public": HASH},
+    "key_retire": {**_DECISION, "public": HASH, "distrusted_from": WHOLE_OR_NONE},
+    "erase": {**_DECISION, "entries": NUMBERS, "answers_of": NUMBERS},
+}
+"""Shapes of format 3: texts are commitments, and the entries that format 2 does not have."""
+OPTIONAL: Final[dict[str, dict[str, str]]] = {
+    "register": {"marks": LISTED},
+    "commit": {"release_key": HASH, "signature": SIGNATURE},
+}
 """Fields that an entry of a kind may have."""
+GOVERNED: Final = "governed"
+"""Field of every entry after governance began: the newest entry before it about the keys of the ledger."""
 
 
-def problem(entry: Any) -> str:
+def problem(entry: Any, shapes: Mapping[str, Mapping[str, str]] = SHAPES) -> str:
     """Return what is wrong with the form of an entry; empty when nothing is.
 
     >>> problem({"kind": "close", "at": 5, "account": 2, "why": "done"})
@@ -80,10 +117,11 @@ def problem(entry: Any) -> str:
     'account is not a whole number in range'
     """
     kind = entry.get("kind") if isinstance(entry, dict) else None
-    shape = SHAPES.get(kind) if isinstance(kind, str) else None
+    shape = shapes.get(kind) if isinstance(kind, str) else None
     if shape is None:
         return "it is of no known kind"
-    more = {name: wanted for name, wanted in OPTIONAL.get(str(kind), {}).items() if name in entry}
+    allowed = {**OPTIONAL.get(str(kind), {}), **({GOVERNED: WHOLE} if shapes is SHAPES_3 else {})}
+    more = {name: wanted for name, wanted in allowed.items() if name in entry}
     if entry.keys() != shape.keys() | more.keys() | {"kind", "at"}:
         return "it lacks a field or has one more"
     for name, wanted in {**shape, **more, "at": WHOLE}.items():
@@ -103,6 +141,14 @@ def _fits(value: Any, kind: str) -> bool:
         return type(rows) is list and all(
             type(row) is list and len(row) == width and all(_fits(number, WHOLE) for number in row) for row in rows
         )
+    if kind in (HASH, SIGNATURE):
+        return type(value) is str and len(value) == _DIGITS[kind] and set(value) <= _HEXADECIMAL
+    if kind == NUMBERS:
+        return type(value) is list and all(_fits(each, WHOLE) for each in value) and value == sorted(set(value))
+    if kind == VOUCHED:
+        return type(value) is list and all(
+            type(row) is list and len(row) == 2 and _fits(row[0], WHOLE) and _fits(row[1], HASH) for row in value
+        )
     if kind == HEAD:
         return type(value) is list and len(value) == 2 and _fits(value[0], WHOLE) and _fits(value[1], TEXT)
     if kind == LISTED:
@@ -112,8 +158,31 @@ def _fits(value: Any, kind: str) -> bool:
     return value is None or (type(value) is list if kind == LIST_OR_NONE else _fits(value, kind.split()[0]))
 
 
+_DIGITS: Final = {HASH: 64, SIGNATURE: 128}
+_HEXADECIMAL: Final = frozenset("0123456789abcdef")
+
+
 class Broken(Exception):
     """An entry that no correct ledger could contain."""
+
+
+def _begins_format_3(entry: Any) -> bool:
+    """True for the first entry of a ledger of format 3, and for the entry that upgrades a ledger of format 2."""
+    return isinstance(entry, dict) and entry.get("format") == FORMAT_3 and entry.get("kind") in ("genesis", "upgrade")
+
+
+class WriterKey(NamedTuple):
+    """A public key that may seal entries and sign answers, from its entry until it is retired."""
+
+    public: str
+    added: int
+    retired: int | None = None
+    distrusted_from: int | None = None
+    """First entry that the key may not have written itself, if it was stolen."""
+
+    def is_valid(self, seq: int) -> bool:
+        """True if the key may sign the entry ``seq``. The entry that retires a key may be signed by it."""
+        return self.added <= seq and (self.retired is None or seq <= self.retired)
 
 
 @dataclass(slots=True)
@@ -137,16 +206,45 @@ class Book:
     losses: list[str] = field(default_factory=list)
     """Sentences about entries that are lost, by the owner's own word."""
     quarantines: dict[tuple[int, int], tuple[str, int | None]] = field(default_factory=dict)
+    since: int | None = None
+    """The entry at which format 3 began."""
+    newest_at: int = 0
+    governed: int | None = None
+    """The newest entry about the keys of the ledger; None before governance."""
+    keys_of_writers: list[WriterKey] = field(default_factory=list)
+    vouched: dict[int, str] = field(default_factory=dict)
+    """Charges before governance whose answers the owner vouches for, with the hashes of the answers."""
+    erased: set[int] = field(default_factory=set)
+    """Entries whose texts were erased."""
+    erased_answers: set[int] = field(default_factory=set)
+    kinds: dict[int, str] = field(default_factory=dict)
+    """Kinds of the entries of format 3 that have texts."""
 
     def apply(self, seq: int, body: str) -> None:
         """Take one more entry; raises ``Broken`` when a rule is violated."""
         try:
             entry: dict[str, Any] = json.loads(body)
-            if form := problem(entry):
+            is_new = self.since is not None or _begins_format_3(entry)
+            if form := problem(entry, SHAPES_3 if is_new else SHAPES):
                 raise Broken(f"entry {seq}: {form}")
+            if is_new:
+                self._check_new(seq, entry)
             _ACTIONS[entry["kind"]](self, seq, entry)
+            self.newest_at = max(self.newest_at, entry["at"])
         except (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
             raise Broken(f"entry {seq} cannot be read ({type(error).__name__})") from None
+
+    def _check_new(self, seq: int, entry: dict[str, Any]) -> None:
+        """Check what holds for every entry of format 3."""
+        self.since = seq if self.since is None else self.since
+        self.require(entry["at"] >= self.newest_at, seq, "its time is before that of an earlier entry")
+        self.require(entry.get(GOVERNED) == self.governed, seq, "it does not name the newest entry about keys")
+        if entry["kind"] in TEXT_FIELDS:
+            self.kinds[seq] = entry["kind"]
+
+    def is_writer(self, public: str, seq: int) -> bool:
+        """True if this key may seal and sign the entry ``seq``."""
+        return any(key.public == public and key.is_valid(seq) for key in self.keys_of_writers)
 
     def require(self, condition: bool, seq: int, rule: str) -> None:
         """Raise ``Broken`` unless the rule holds."""
@@ -202,10 +300,57 @@ class Book:
 
 def _genesis(book: Book, seq: int, entry: dict[str, Any]) -> None:
     book.require(seq == 1, seq, "a second first entry")
+    book.require(entry["format"] in (FORMAT_2, FORMAT_3), seq, "a format that is not known")
     book.require(
         uuid.UUID(entry["ledger"]).hex == entry["ledger"], seq, "the ledger's id is not one"
     )  # it names a file
     book.ledger = entry["ledger"]
+
+
+def _upgrade(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    book.require(entry["format"] == FORMAT_3 and book.since == seq, seq, "a second upgrade, or to an unknown format")
+
+
+def _govern(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    book.require(book.governed is None, seq, "governance begins twice")
+    for charge, answer_hash in entry["vouched"]:
+        book.require(book.answers.get(charge) == answer_hash, seq, "an answer that was not stored is vouched for")
+    book.vouched = {charge: answer_hash for charge, answer_hash in entry["vouched"]}
+    book.keys_of_writers.append(WriterKey(entry["public"], seq))
+    book.governed = seq
+
+
+def _key_add(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    book.require(book.governed is not None, seq, "a key of a ledger that is not governed")
+    known = {key.public for key in book.keys_of_writers}
+    book.require(entry["public"] not in known, seq, "a key is added twice")
+    book.keys_of_writers.append(WriterKey(entry["public"], seq))
+    book.governed = seq
+
+
+def _key_retire(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    others = [key for key in book.keys_of_writers if key.retired is None and key.public != entry["public"]]
+    index = next(i for i, key in enumerate(book.keys_of_writers) if key.public == entry["public"])
+    key = book.keys_of_writers[index]
+    start = entry["distrusted_from"]
+    book.require(key.retired is None and len(others) > 0, seq, "the last key is retired, or one is retired twice")
+    book.require(start is None or key.added <= start <= seq, seq, "a key is distrusted before it was added")
+    book.keys_of_writers[index] = key._replace(retired=seq, distrusted_from=start)
+    book.governed = seq
+
+
+def _erase(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    for number in entry["entries"]:
+        charge = book.charges.get(number)
+        book.require(number < seq and book.kinds.get(number) in ERASABLE, seq, "a text that cannot be erased")
+        book.require(charge is None or charge.state in ENDED, seq, "texts of a running charge are erased")
+    for number in entry["answers_of"]:
+        book.require(number in book.answers, seq, "an answer is erased that was not stored")
+        book.require(number not in book.erased_answers, seq, "an answer is erased twice")
+    book.require(bool(entry["entries"] or entry["answers_of"]), seq, "nothing is erased")
+    book.require(book.erased.isdisjoint(entry["entries"]), seq, "a text is erased twice")
+    book.erased.update(entry["entries"])
+    book.erased_answers.update(entry["answers_of"])
 
 
 def _open(book: Book, seq: int, entry: dict[str, Any]) -> None:
@@ -319,6 +464,7 @@ def _reserve(book: Book, seq: int, entry: dict[str, Any]) -> None:
     for account_id, a0, a1 in lines:
         book.require(_all_open(book, account_id), seq, "a charge on a closed account")
         book.move(seq, account_id, a0, a1)
+    book.require(entry.get("space", SPACES[0]) in SPACES, seq, "a key of no known name space")
     state = "EXECUTING" if entry["kind"] == "begin" else "RESERVED"
     book.keys[name] = seq
     book.lines[seq] = lines
@@ -373,6 +519,7 @@ def _mover(old: str, new: str) -> Callable[[Book, int, dict[str, Any]], None]:
             book.quarantines |= {(charge.id, population): (source, None) for population in populations}
         book.charges[charge.id] = charge._replace(state=new, last_seq=seq)
         if new == "COMMITTED":
+            _check_signature(book, seq, entry, charge)
             book.answers[charge.id] = entry["answer_hash"]
         if new == "REFUNDED":
             del book.keys[charge.principal, charge.key]
@@ -382,8 +529,23 @@ def _mover(old: str, new: str) -> Callable[[Book, int, dict[str, Any]], None]:
     return move
 
 
+def _check_signature(book: Book, seq: int, entry: dict[str, Any], charge: ChargeRow) -> None:
+    """Check the signature of an answer. It is there if and only if the ledger is governed."""
+    if book.governed is None:
+        book.require("release_key" not in entry and "signature" not in entry, seq, "a signature before governance")
+        return
+    terms = answer_terms(book.ledger, charge, book.sources[charge.id], entry["answer_hash"])
+    book.require(book.is_writer(entry["release_key"], seq), seq, "an answer is signed by a key that may not")
+    book.require(verified(terms, entry["release_key"], entry["signature"]), seq, "the signature of an answer is wrong")
+
+
 _ACTIONS: dict[str, Callable[[Book, int, dict[str, Any]], None]] = {
     "genesis": _genesis,
+    "upgrade": _upgrade,
+    "govern": _govern,
+    "key_add": _key_add,
+    "key_retire": _key_retire,
+    "erase": _erase,
     "open": _open,
     "raise": _raise,
     "close": _close,

@@ -55,6 +55,15 @@ class Signer:
         except (OSError, ValueError) as error:
             raise Unavailable(f"the signing key {shown(path)} cannot be read or made: {type(error).__name__}") from None
 
+    @classmethod
+    def of_user_if_there(cls, directory: Path | None = None) -> Signer | None:
+        """The key of this user, or None if it was never made. A key that cannot be read is no key."""
+        try:
+            path = (directory or config_directory()) / "signing_key"
+            return cls.of_user(directory) if path.exists() else None
+        except (OSError, Unavailable):
+            return None
+
     def _key(self) -> Any:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

@@ -37,6 +37,7 @@ from tallystick.ledger.store import (
     pending,
     unlocked,
 )
+from tallystick.ledger.texts import Tags
 from tallystick.place import Place, shown
 
 APPLICATION_ID: Final = 0x7A115F1C  # marks the file, so that a foreign database is not adopted
@@ -48,12 +49,14 @@ LOG_PAGES: Final = 4000  # how long the log grows before a commit moves it into 
 class SqliteTransaction:
     """Named statements on one connection."""
 
-    __slots__ = ("_execute", "_probe", "latest")
+    __slots__ = ("_execute", "_probe", "latest", "tags", "turn")
 
-    def __init__(self, connection: sqlite3.Connection, probe: Probe | None) -> None:
+    def __init__(self, connection: sqlite3.Connection, probe: Probe | None, tags: Tags | None = None) -> None:
         self._execute = connection.execute
         self._probe = probe
         self.latest: tuple[int, str] | None = None
+        self.tags = tags
+        self.turn: Any = None
 
     def run(self, statement: str, *values: Any) -> int:
         """Run a named statement; return how many rows it changed."""
@@ -81,7 +84,7 @@ class SqliteStore:
     >>> store = SqliteStore(Path(tempfile.mkdtemp()) / "budget.db", create=True)
     >>> with store.read() as transaction:
     ...     len(transaction.rows("migrations"))
-    2
+    3
     """
 
     pauses: tuple[float, ...] = (0.02, 0.1)
@@ -100,6 +103,8 @@ class SqliteStore:
         self._file = (0, 0)  # which file the connection has open
         self._listener: Listener = _nobody
         self._check: Check = _anything
+        self._seal: Check = _anything
+        self.tags: Tags | None = None
         self._lock: Lock = unlocked
         self._on_connect: Callable[[], None] = _anywhere
         self._create_file(create)
@@ -225,11 +230,12 @@ class SqliteStore:
                         self._durability.require_log()
                     turn.enter_context(self._lock("{}:{}".format(*self._file)))  # after the gate, and held longer
                     connection.execute("BEGIN IMMEDIATE")
-                    transaction = SqliteTransaction(connection, probe)
+                    transaction = SqliteTransaction(connection, probe, self._known_tags(connection))
                     self._check(transaction)
                     if self._durability:
                         self._durability.require_newest(_newest(transaction)[0])
                     yield transaction
+                    self._seal(transaction)
                     newest = _newest(transaction)
                     if probe:
                         probe("before COMMIT")
@@ -256,11 +262,18 @@ class SqliteStore:
                 self._durability.require_log()
             connection.execute("BEGIN")
             try:
-                transaction = SqliteTransaction(connection, None)
+                transaction = SqliteTransaction(connection, None, self._known_tags(connection))
                 self._settle(_newest(transaction), _nobody)  # a reader has no turn, so it moves no anchor
                 yield transaction
             finally:
                 _roll_back(connection)
+
+    def _known_tags(self, connection: sqlite3.Connection) -> Tags | None:
+        """The tags of the ledger. A ledger of format 2 has none until its first write."""
+        if self.tags is None:
+            row = connection.execute(STATEMENTS["secret"]).fetchone()
+            self.tags = None if row is None else Tags(*row)
+        return self.tags
 
     def _settle(self, newest: tuple[int, str], announce: Listener) -> None:
         if self._durability:
@@ -295,6 +308,10 @@ class SqliteStore:
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""
         self._check = check
+
+    def on_end(self, seal: Check) -> None:
+        """Register a function that is called at the end of a write, before it is durable (seals)."""
+        self._seal = seal
 
     def on_turn(self, lock: Lock) -> None:
         """Register a lock that is held from before the check of a write until its listener has returned."""

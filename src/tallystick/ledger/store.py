@@ -13,9 +13,10 @@ from importlib import resources
 from typing import Any, Final, NamedTuple, Protocol
 
 from tallystick.errors import LedgerIntegrity, Remedy
+from tallystick.ledger.texts import Tags
 from tallystick.place import Place
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 Row = tuple[Any, ...]
 Probe = Callable[[str], None]
@@ -28,6 +29,16 @@ ACCOUNT_COLUMNS: Final = (
 DATASET_COLUMNS: Final = "name, seq, account_id, population_id, source, least0, note"
 NEWEST: Final = "(SELECT * FROM dataset d WHERE seq = (SELECT max(seq) FROM dataset WHERE name = d.name)) AS newest"
 CHARGE_COLUMNS: Final = "id, principal, key, request, state, fence, lease_until, last_seq"
+CHARGE_READ: Final = (
+    "SELECT c.id, c.principal, coalesce(k.body, c.key), c.request, c.state, c.fence, c.lease_until, c.last_seq "
+    "FROM charge c LEFT JOIN entry_text k ON k.entry = c.id AND k.field = 'key'"
+)
+"""Charges with the texts of their keys. A key that was erased is shown as its commitment."""
+DATASET_READ: Final = (
+    "SELECT d.name, d.seq, d.account_id, d.population_id, d.source, d.least0, coalesce(n.body, d.note) "
+    "FROM dataset d LEFT JOIN entry_text n ON n.entry = d.seq AND n.field = 'note'"
+)
+"""Registrations with the texts of their notes."""
 
 STATEMENTS: Final[dict[str, str]] = {
     "head": "SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1",
@@ -64,9 +75,13 @@ STATEMENTS: Final[dict[str, str]] = {
     ),
     "close_account": "UPDATE account SET state = 'closed' WHERE id = ? AND state = 'open'",
     "dataset_insert": f"INSERT INTO dataset ({DATASET_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-    "dataset_named": f"SELECT {DATASET_COLUMNS} FROM dataset WHERE name = ? ORDER BY seq DESC LIMIT 1",
-    "datasets": f"SELECT {DATASET_COLUMNS} FROM dataset ORDER BY seq",
-    "datasets_noted": "SELECT DISTINCT name FROM dataset WHERE substr(note, 1, ?) = ?",
+    "dataset_named": f"{DATASET_READ} WHERE d.name = ? ORDER BY d.seq DESC LIMIT 1",
+    "datasets": f"{DATASET_READ} ORDER BY d.seq",
+    "datasets_stored": f"SELECT {DATASET_COLUMNS} FROM dataset ORDER BY seq",
+    "datasets_noted": (
+        "SELECT DISTINCT d.name FROM dataset d LEFT JOIN entry_text n ON n.entry = d.seq AND n.field = 'note' "
+        "WHERE substr(coalesce(n.body, d.note), 1, ?) = ?"
+    ),
     "dataset_entries": ("SELECT d.name, d.source, e.body FROM dataset d JOIN entry e ON e.seq = d.seq ORDER BY d.seq"),
     "source_owner": "SELECT population_id FROM dataset WHERE source = ? LIMIT 1",
     "source_entry": "SELECT seq FROM dataset WHERE source = ? ORDER BY seq DESC LIMIT 1",
@@ -93,20 +108,31 @@ STATEMENTS: Final[dict[str, str]] = {
         "SELECT charge_id, population_id, source, cleared FROM quarantine ORDER BY charge_id, population_id"
     ),
     "charge_insert": f"INSERT INTO charge ({CHARGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    "charge_by_key": (f"SELECT {CHARGE_COLUMNS} FROM charge WHERE principal = ? AND key = ? AND state <> 'REFUNDED'"),
+    "charge_by_key": f"{CHARGE_READ} WHERE c.principal = ? AND c.key = ? AND c.state <> 'REFUNDED' AND c.id < ?",
+    "charge_by_tag": f"{CHARGE_READ} JOIN tag t ON t.charge_id = c.id WHERE t.key_tag = ?",
     "charge_keys": (
-        "SELECT key FROM charge WHERE principal = ? AND state <> 'REFUNDED' AND substr(key, 1, ?) = ? ORDER BY id"
+        "SELECT key FROM charge WHERE principal = ? AND state <> 'REFUNDED' AND substr(key, 1, ?) = ? AND id < ? "
+        "ORDER BY id"
     ),
-    "charge_by_id": f"SELECT {CHARGE_COLUMNS} FROM charge WHERE id = ?",
-    "charge_alike": (  # no index has requests, so it looks at the newest part of a long record alone
-        f"SELECT {CHARGE_COLUMNS} FROM charge WHERE principal = ? AND request = ? AND state = 'COMMITTED' "
-        "AND id > (SELECT max(seq) FROM entry) - 100000 ORDER BY id LIMIT 1"
+    "charge_keys_tagged": (
+        "SELECT k.body FROM tag t JOIN entry_text k ON k.entry = t.charge_id AND k.field = 'key' WHERE t.stem_tag = ? "
+        "ORDER BY t.charge_id"
+    ),
+    "charge_by_id": f"{CHARGE_READ} WHERE c.id = ?",
+    "charge_alike": (
+        f"{CHARGE_READ} WHERE c.principal = ? AND c.request = ? AND c.state = 'COMMITTED' AND c.id < ? "
+        "ORDER BY c.id LIMIT 1"
+    ),
+    "charge_alike_tagged": (
+        f"{CHARGE_READ} JOIN tag t ON t.charge_id = c.id WHERE t.request_tag = ? AND c.state = 'COMMITTED' "
+        "ORDER BY c.id LIMIT 1"
     ),
     "charges": f"SELECT {CHARGE_COLUMNS} FROM charge ORDER BY id",
     "charges_of": (
-        "SELECT c.id, c.principal, c.key, c.request, c.state, c.fence, c.lease_until, c.last_seq, l.a0, l.a1, e.body "
-        "FROM charge c JOIN line l ON l.charge_id = c.id JOIN entry e ON e.seq = c.id "
-        "WHERE l.account_id = ? ORDER BY c.id"
+        "SELECT c.id, c.principal, coalesce(k.body, c.key), c.request, c.state, c.fence, c.lease_until, c.last_seq, "
+        "l.a0, l.a1, e.body, w.body FROM line l JOIN charge c ON c.id = l.charge_id JOIN entry e ON e.seq = c.id "
+        "LEFT JOIN entry_text k ON k.entry = c.id AND k.field = 'key' LEFT JOIN entry_text w ON w.entry = c.id AND w.field = 'why' "
+        "WHERE l.account_id = ? AND c.id > ? ORDER BY c.id LIMIT ?"
     ),
     "charge_entries": "SELECT c.id, e.body FROM charge c JOIN entry e ON e.seq = c.id ORDER BY c.id",
     "charge_move": "UPDATE charge SET state = ?, last_seq = ? WHERE id = ? AND state = ? AND fence = ?",
@@ -117,7 +143,7 @@ STATEMENTS: Final[dict[str, str]] = {
     "charge_move_replay": "UPDATE charge SET state = ?, last_seq = ? WHERE id = ?",
     "charge_lease_replay": "UPDATE charge SET fence = ?, lease_until = ?, last_seq = ? WHERE id = ?",
     "charges_expired": (
-        f"SELECT {CHARGE_COLUMNS} FROM charge WHERE state IN ('RESERVED', 'EXECUTING') AND lease_until <= ? ORDER BY id"
+        f"{CHARGE_READ} WHERE c.state IN ('RESERVED', 'EXECUTING') AND c.lease_until <= ? ORDER BY c.id"
     ),
     "line_insert": "INSERT INTO line (charge_id, account_id, a0, a1) VALUES (?, ?, ?, ?)",
     "lines_of": "SELECT account_id, a0, a1 FROM line WHERE charge_id = ? ORDER BY account_id",
@@ -125,14 +151,37 @@ STATEMENTS: Final[dict[str, str]] = {
     "answer_insert": "INSERT INTO answer (charge_id, body) VALUES (?, ?)",
     "answer_of": "SELECT body FROM answer WHERE charge_id = ?",
     "answer_ids": "SELECT charge_id FROM answer ORDER BY charge_id",
+    "answer_delete": "DELETE FROM answer WHERE charge_id = ?",
+    "text_insert": "INSERT INTO entry_text (entry, field, salt, body) VALUES (?, ?, ?, ?)",
+    "text_insert_3": "INSERT INTO entry_text (entry, field, salt, body) VALUES (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?)",
+    "text_delete": "DELETE FROM entry_text WHERE entry = ? AND field = ?",
+    "text_at": "SELECT salt, body FROM entry_text WHERE entry = ? AND field = ?",
+    "texts_of": "SELECT field, salt, body FROM entry_text WHERE entry = ? ORDER BY field",
+    "texts": "SELECT entry, field, salt, body FROM entry_text ORDER BY entry, field",
+    "tag_insert": "INSERT INTO tag (charge_id, key_tag, stem_tag, request_tag) VALUES (?, ?, ?, ?)",
+    "tag_delete": "DELETE FROM tag WHERE charge_id = ?",
+    "tags": "SELECT charge_id, key_tag, stem_tag, request_tag FROM tag ORDER BY charge_id",
+    "secret": "SELECT since, body FROM secret",
+    "secret_insert": "INSERT INTO secret (since, body) VALUES (?, ?)",
+    "seal_insert": "INSERT INTO seal (seq, key, signature) VALUES (?, ?, ?)",
+    "seal_at": "SELECT key, signature FROM seal WHERE seq = ?",
+    "seals": "SELECT seq, key, signature FROM seal ORDER BY seq",
+    "checkpoint_insert": "INSERT INTO checkpoint (seq, body, key, signature) VALUES (?, ?, ?, ?)",
+    "checkpoint_newest": "SELECT seq, body, key, signature FROM checkpoint ORDER BY seq DESC LIMIT 1",
     "migrations": "SELECT version, name FROM migration ORDER BY version",
 }
 
 
 class Transaction(Protocol):
-    """Statements run inside one database transaction; ``latest`` is the newest entry, once it was looked at."""
+    """Statements run inside one database transaction.
+
+    ``latest`` is the newest entry, once it was looked at. ``tags`` find charges by their keys and questions; None in a
+    ledger of format 2 that was not written to since. ``turn`` is what the ledger notes at the start of a write.
+    """
 
     latest: tuple[int, str] | None
+    tags: Tags | None
+    turn: Any
 
     def run(self, statement: str, *values: Any) -> int:
         """Run a named statement; return how many rows it changed."""
@@ -157,6 +206,7 @@ class Store(Protocol):
     """A back end: durable transactions, one writer at a time."""
 
     place: Place
+    tags: Tags | None  # of the ledger, as soon as they are known
     pauses: tuple[float, ...]  # seconds between attempts to store an answer that is already drawn
 
     def write(self, operation: str) -> AbstractContextManager[Transaction]:
@@ -193,6 +243,9 @@ class Store(Protocol):
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""
 
+    def on_end(self, seal: Check) -> None:
+        """Register a function that is called at the end of a write, before it is durable (seals)."""
+
     def on_turn(self, lock: Lock) -> None:
         """Register a lock that is held from before the check of a write until its listener has returned.
 
@@ -224,7 +277,7 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
     """The numbered scripts of one dialect, in order.
 
     >>> [m.version for m in migrations("sqlite")]
-    [1, 2]
+    [1, 2, 3]
     """
     scripts = []
     for item in resources.files("tallystick.ledger").joinpath("schema").iterdir():
@@ -238,7 +291,7 @@ def pending(dialect: str, applied: Sequence[Row]) -> list[Migration]:
     """Migrations still to run; a database from the future or with a gap is refused.
 
     >>> [m.version for m in pending("sqlite", [(1, "tables")])]
-    [2]
+    [2, 3]
     """
     known = migrations(dialect)
     newest = max((version for version, _ in applied), default=0)

@@ -30,8 +30,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tallystick.accounting import check
 from tallystick.accounting.losses import no_loss
 from tallystick.errors import AnswerLost, IdempotencyConflict, InvalidInput, Refused
+from tallystick.ledger import journal
 from tallystick.ledger.chain import NAME_LENGTH, check_reason, checked
 from tallystick.ledger.pay import LEASE, find_answer, pay, settle
+from tallystick.ledger.texts import NAMED
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -152,8 +154,8 @@ class AnswerStream:
         """Refuse to pay for items whose keys other requests have: they could never be used."""
         ledger, prefix = self.account.ledger, f"{self.key}/"
         with ledger.store.read() as transaction:
-            rows = transaction.rows("charge_keys", ledger.principal, len(prefix), prefix)
-        for (key,) in rows:
+            keys = journal.keys_below(transaction, ledger.principal, self.key)
+        for key in keys:
             if self._is_block(key.removeprefix(prefix)):
                 text = f"the key {key!r} belongs to another request, and stream {self.key!r} needs it for its items"
                 raise IdempotencyConflict(f"{text}; use another key for the stream")
@@ -325,8 +327,8 @@ def _charge_under(account: Account, key: str) -> int | None:
     """Return the number of the charge that has this key, or None."""
     ledger = account.ledger
     with ledger.store.read() as transaction:
-        row = transaction.row("charge_by_key", ledger.principal, key)
-    return None if row is None else int(row[0])
+        charge = journal.charge_under(transaction, ledger.principal, NAMED, key)
+    return None if charge is None else charge.id
 
 
 def _draw_nothing() -> Any:

@@ -1,11 +1,12 @@
 """Export and import: the chain as JSON lines, replayed into an empty store with the same head hash.
 
-    {"format": "tallystick/export/1", "ledger": ...}
-    {"seq": 1, "hash": ..., "body": ..., "answer": ...?}
+    {"format": "tallystick/export/2", "ledger": ..., "level": ...}
+    {"seq": 1, "hash": ..., "body": ..., "texts": {name: [salt, text]}?, "answer": ...?, "seal": [key, signature]?}
     ...
     {"checkpoint": {"ledger": ..., "seq": n, "head": ..., "at": ...}, "by": public key, "signature": ...}
 
-The last line is an Ed25519 signed checkpoint. A replayed ledger keeps its id, so its anchors keep working: on one host
+The level ``chain`` has neither texts nor answers: it is enough to check all totals, rules, seals and signatures.
+``record`` adds the texts, and ``answers`` the answers, too: that one can be imported. The last line is an Ed25519 signed checkpoint. A replayed ledger keeps its id, so its anchors keep working: on one host
 only one of the two copies can be used from then on, and the one left behind is refused as old. Two hosts have two
 anchors: there, stop using the first copy before you use the second.
 """
@@ -26,31 +27,58 @@ from tallystick.ledger.first_write import newest_after
 from tallystick.ledger.replay import Book, Broken
 from tallystick.ledger.signing import Signer, verified
 from tallystick.ledger.store import Store, Transaction
-from tallystick.ledger.verify import entries
+from tallystick.ledger.texts import Tags
+from tallystick.ledger.verify import entries, expected_tags, seal_problems, text_problems
 from tallystick.printing import json_text
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
 
-FORMAT: Final = "tallystick/export/1"
+FORMAT: Final = "tallystick/export/2"
+FIRST_FORMAT: Final = "tallystick/export/1"
+"""Exports of version 0.1.0: entries of format 2 and their answers."""
 ALLOWED: Final = f"JSON lines of format {FORMAT}"
 LONGEST_LINE: Final = 256 * 1024 * 1024
+CHAIN: Final = "chain"
+RECORD: Final = "record"
+ANSWERS: Final = "answers"
+LEVELS: Final = (CHAIN, RECORD, ANSWERS)
+"""How much an export holds; each level has what the one before has."""
 
 
-def export_lines(ledger: Ledger, *, signer: Signer) -> Iterator[str]:
+def export_lines(ledger: Ledger, *, signer: Signer, level: str = ANSWERS) -> Iterator[str]:
     """The ledger as JSON lines from one consistent snapshot, ending in a signed checkpoint."""
-    yield canonical({"format": FORMAT, "ledger": ledger.id})
+    if level not in LEVELS:
+        raise InvalidInput("level", level, f"one of: {', '.join(LEVELS)}")
+    return _exported(ledger, signer, level)
+
+
+def _exported(ledger: Ledger, signer: Signer, level: str) -> Iterator[str]:
+    yield canonical({"format": FORMAT, "ledger": ledger.id, "level": level})
     seq, head = 0, GENESIS
     with ledger.store.read() as transaction:
         for seq, head, body in entries(transaction):
-            line: dict[str, Any] = {"seq": seq, "hash": head, "body": body}
-            entry = json.loads(body)
-            if entry.get("kind") == "commit":
-                row = transaction.row("answer_of", entry["charge"])
-                line["answer"] = row[0] if row else None
+            line: dict[str, Any] = {"seq": seq, "hash": head, "body": body, **_beside(transaction, seq, body, level)}
             yield json_text(canonical(line))
     checkpoint = {"ledger": ledger.id, "seq": seq, "head": head, "at": ledger.now()}
     yield canonical({"checkpoint": checkpoint, "by": signer.public, "signature": signer.sign(checkpoint)})
+
+
+def _beside(transaction: Transaction, seq: int, body: str, level: str) -> dict[str, Any]:
+    """What an export of a level holds about an entry besides the entry itself."""
+    more: dict[str, Any] = {}
+    seal = transaction.row("seal_at", seq)
+    if seal is not None:
+        more["seal"] = list(seal)
+    if level == CHAIN:
+        return more
+    texts = {name: [salt, text] for name, salt, text in transaction.rows("texts_of", seq)}
+    more |= {"texts": texts} if texts else {}
+    entry = json.loads(body)
+    if level == ANSWERS and entry.get("kind") == "commit":
+        row = transaction.row("answer_of", entry["charge"])
+        more["answer"] = row[0] if row else None
+    return more
 
 
 def import_lines(
@@ -77,8 +105,9 @@ def import_lines(
     ledger_id = opening.get("ledger")
     if not isinstance(ledger_id, str) or not re.fullmatch("[0-9a-f]{32}", ledger_id):
         raise InvalidInput("export", "this file", ALLOWED)
-    if opening.get("format") != FORMAT or len(opening) != 2:
-        raise InvalidInput("export", "this file", ALLOWED)
+    level = _level(opening)
+    if level != ANSWERS:
+        raise InvalidInput("export", f"level {level}", f"an export of level {ANSWERS}: the others hold no answers")
     anchor = AnchorFile(ledger_id, config)
     seen = None if is_older else anchor.read()
     is_known = seen is not None or expect_head is not None
@@ -92,6 +121,16 @@ def import_lines(
         anchor.write(position)
     anchor.close()
     return position
+
+
+def _level(opening: dict[str, Any]) -> str:
+    """The level that the first line of an export names."""
+    if opening.get("format") == FIRST_FORMAT and len(opening) == 2:
+        return ANSWERS
+    level = opening.get("level")
+    if opening.get("format") != FORMAT or len(opening) != 3 or level not in LEVELS:
+        raise InvalidInput("export", "this file", ALLOWED)
+    return str(level)
 
 
 def _parsed(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -140,7 +179,29 @@ def _replay(
         raise LedgerIntegrity("the signature of the checkpoint is wrong")
     if (said.get("ledger"), said.get("seq"), said.get("head")) != (ledger_id, *position) or book.ledger != ledger_id:
         raise LedgerIntegrity("the checkpoint does not match the entries: the export was altered or cut off")
+    if book.since is not None:
+        _add_tags(transaction, book, book.since)
+    problems = [*text_problems(transaction, book), *seal_problems(transaction, book, journal.Position(*position))]
+    stored = {int(row[0]) for row in transaction.rows("answer_ids")}
+    problems += [
+        f"the answer of ledger entry {charge} is missing from the export"
+        for charge in sorted(book.answers.keys() - stored - book.erased_answers)
+    ]
+    if problems:
+        raise LedgerIntegrity(f"the export is incomplete or was altered: {problems[0]}")
     return position
+
+
+def _add_tags(transaction: Transaction, book: Book, since: int) -> None:
+    """Store tags for the charges of an imported ledger, with a new secret."""
+    transaction.tags = Tags.new(since)
+    transaction.run("secret_insert", *transaction.tags)
+    for number, charge in book.charges.items():
+        if number >= since and charge.state != "REFUNDED" and number not in book.erased:
+            found = expected_tags(transaction, transaction.tags, number)
+            if found is None:
+                raise LedgerIntegrity(f"the texts of ledger entry {number} are missing from the export")
+            transaction.run("tag_insert", number, *found)
 
 
 def _replay_entry(transaction: Transaction, book: Book, last: Anchor, line: dict[str, Any]) -> Anchor:
@@ -156,17 +217,40 @@ def _replay_entry(transaction: Transaction, book: Book, last: Anchor, line: dict
     entry = json.loads(body)
     if canonical(entry) != body:
         raise LedgerIntegrity(f"entry {seq} of the export is not canonical JSON")
-    if set(line) - {"answer"} != {"seq", "hash", "body"} or ("answer" in line) != (entry["kind"] == "commit"):
+    is_read = set(line) - {"answer", "texts", "seal"} == {"seq", "hash", "body"}
+    if not is_read or ("answer" in line) != (entry["kind"] == "commit"):
         raise LedgerIntegrity(f"entry {seq} of the export says something that is not read")
     transaction.run("entry_insert", seq, line["hash"], body)
     _PROJECT[entry["kind"]](transaction, book, seq, entry)
-    if entry["kind"] == "commit":
+    for name, (salt, text) in _texts_of(line, seq).items():
+        transaction.run("text_insert", seq, name, salt, text)
+    if "seal" in line:
+        transaction.run("seal_insert", seq, *_seal_of(line, seq))
+    if entry["kind"] == "commit" and answer is not None:
         if not isinstance(answer, str) or digest(answer) != entry["answer_hash"]:
-            raise LedgerIntegrity(
-                f"the answer of ledger entry {entry['charge']} is missing from the export or was altered"
-            )
+            raise LedgerIntegrity(f"the answer of ledger entry {entry['charge']} was altered in the export")
         transaction.run("answer_insert", entry["charge"], answer)
     return Anchor(seq, line["hash"])
+
+
+def _texts_of(line: dict[str, Any], seq: int) -> dict[str, tuple[str, str]]:
+    """The texts beside an entry of an export, by field, each with its salt."""
+    texts = line.get("texts", {})
+    is_shaped = isinstance(texts, dict) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(each, str) for each in pair)
+        for pair in texts.values()
+    )
+    if not is_shaped:
+        raise LedgerIntegrity(f"the texts of entry {seq} of the export cannot be read")
+    return {name: (pair[0], pair[1]) for name, pair in texts.items()}
+
+
+def _seal_of(line: dict[str, Any], seq: int) -> tuple[str, str]:
+    """The key and the signature of the seal of an entry of an export."""
+    seal = line["seal"]
+    if not (isinstance(seal, list) and len(seal) == 2 and all(isinstance(each, str) for each in seal)):
+        raise LedgerIntegrity(f"the seal of entry {seq} of the export cannot be read")
+    return seal[0], seal[1]
 
 
 Projection = Callable[[Transaction, Book, int, dict[str, Any]], None]
@@ -221,7 +305,9 @@ def _project_move(transaction: Transaction, book: Book, seq: int, entry: dict[st
 
 
 _PROJECT: Final[dict[str, Projection]] = {
-    **dict.fromkeys(("genesis", "first_use", "older"), _project_nothing),
+    **dict.fromkeys(
+        ("genesis", "first_use", "older", "upgrade", "govern", "key_add", "key_retire", "erase"), _project_nothing
+    ),
     "open": _project_open,
     "raise": _project_raise,
     "close": _project_close,

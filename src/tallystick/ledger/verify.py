@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import LedgerIntegrity, Refused, Remedy, TallystickError, Unavailable
 from tallystick.ledger.chain import GENESIS, canonical, digest, link
-from tallystick.ledger.journal import ChargeRow
+from tallystick.ledger.governance import seal_terms
+from tallystick.ledger.journal import About, ChargeRow, Position, stored_entry, tags_of
 from tallystick.ledger.replay import Book, Broken
+from tallystick.ledger.signing import verified
 from tallystick.ledger.store import NotChecked, Row, Transaction
+from tallystick.ledger.texts import TEXT_FIELDS, Tags, opens
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
@@ -68,6 +71,9 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = ()) -> Report:
         with ledger.store.read() as transaction:
             book, head = _replayed(transaction, problems)
             problems += _differences(transaction, book)
+            problems += text_problems(transaction, book)
+            problems += _tag_problems(transaction, book)
+            problems += seal_problems(transaction, book, Position(*head))
             for receipt in receipts:
                 problems += _receipt_problems(transaction, ledger.id, receipt)
         if book.ledger and book.ledger != ledger.id:
@@ -129,13 +135,14 @@ def _replayed(transaction: Transaction, problems: list[str]) -> tuple[Book, tupl
 
 
 def _differences(transaction: Transaction, book: Book) -> Iterator[str]:
+    gone = book.erased_answers
     tables: list[tuple[str, list[Row], list[Any]]] = [
         ("account", transaction.rows("accounts"), list(book.accounts.values())),
         ("charge", transaction.rows("charges"), list(book.charges.values())),
         ("line", transaction.rows("lines"), [(c, *line) for c, lines in book.lines.items() for line in lines]),
-        ("dataset", transaction.rows("datasets"), book.datasets),
+        ("dataset", transaction.rows("datasets_stored"), book.datasets),
         ("quarantine", transaction.rows("quarantines"), [(*k, *v) for k, v in sorted(book.quarantines.items())]),
-        ("answer", transaction.rows("answer_ids"), [(charge_id,) for charge_id in sorted(book.answers)]),
+        ("answer", transaction.rows("answer_ids"), [(charge,) for charge in sorted(book.answers) if charge not in gone]),
     ]
     for name, stored, expected in tables:
         yield from _compared(name, [tuple(row) for row in stored], [tuple(row) for row in expected])
@@ -143,6 +150,69 @@ def _differences(transaction: Transaction, book: Book) -> Iterator[str]:
         row = transaction.row("answer_of", charge_id)
         if row is not None and digest(row[0]) != expected_hash:
             yield f"the answer of ledger entry {charge_id} was altered"
+
+
+def text_problems(transaction: Transaction, book: Book) -> Iterator[str]:
+    """Texts beside the chain that do not open their commitments, that are missing, or that should be erased."""
+    wanted = {(seq, name) for seq, kind in book.kinds.items() if seq not in book.erased for name in TEXT_FIELDS[kind]}
+    entry: dict[str, Any] = {}
+    number = 0
+    for seq, name, salt, body in transaction.rows("texts"):
+        if (seq, name) not in wanted:
+            yield f"entry {seq} has a text {name} that it must not have"
+            continue
+        wanted.remove((seq, name))
+        if seq != number:
+            row = transaction.row("entry_at", seq)
+            number, entry = seq, json.loads(row[2]) if row else {}
+        if not opens(str(entry.get(name)), salt, body):
+            yield f"the text {name} of entry {seq} was altered"
+    for seq, name in sorted(wanted)[:5]:
+        yield f"the text {name} of entry {seq} is missing, and no entry says that it was erased"
+
+
+def _tag_problems(transaction: Transaction, book: Book) -> Iterator[str]:
+    """Tags that lead to another charge than that of their key or question."""
+    tags = transaction.tags
+    if tags is None or tags.since != book.since:
+        if book.since is not None:
+            yield "the secret of the tags is missing, or it names another entry than the one that began format 3"
+        return
+    has_tags = {number for number, row in book.charges.items() if number >= tags.since and row.state != "REFUNDED"}
+    expected = has_tags - book.erased
+    stored = {int(row[0]): tuple(row[1:]) for row in transaction.rows("tags")}
+    for number in sorted(expected ^ stored.keys())[:5]:
+        yield f"the tags of ledger entry {number} are missing, or should be erased"
+    for number in sorted(expected & stored.keys()):
+        if stored[number] != expected_tags(transaction, tags, number):
+            yield f"the tags of ledger entry {number} were altered"
+
+
+def expected_tags(transaction: Transaction, tags: Tags, charge: int) -> tuple[str, ...] | None:
+    """The tags that the texts of a charge give."""
+    entry = stored_entry(transaction, charge)
+    texts = {name: body for name, _, body in transaction.rows("texts_of", charge)}
+    if not {"key", "request"} <= texts.keys():
+        return None
+    about = About(tuple((i, a0, a1) for i, a0, a1 in entry["lines"]), entry["plan"], texts["request"])
+    return tags_of(tags, entry["principal"], entry["space"], texts["key"], about)
+
+
+def seal_problems(transaction: Transaction, book: Book, head: Position) -> Iterator[str]:
+    """Seals that are wrong, and entries of a governed ledger that no seal covers."""
+    seals = transaction.rows("seals")
+    if book.governed is None:
+        if seals:
+            yield "the ledger has seals, and no entry begins its governance"
+        return
+    for seq, public, signature in seals:
+        row = transaction.row("entry_at", seq)
+        terms = seal_terms(book.ledger, Position(int(seq), str(row[1]) if row else ""))
+        if not book.is_writer(public, seq) or not verified(terms, public, signature):
+            yield f"the seal of entry {seq} is wrong: it was made without a key of this ledger"
+    if not seals or seals[-1][0] != head.seq:
+        last = seals[-1][0] if seals else 0
+        yield f"entries after {last} have no seal: they were written without a key of this ledger"
 
 
 def _compared(name: str, stored: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> Iterator[str]:

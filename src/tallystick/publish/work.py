@@ -15,6 +15,7 @@ from tallystick.cards import card
 from tallystick.errors import BudgetExceeded, DataChanged, IdempotencyConflict, Refused, Remedy, Unavailable
 from tallystick.ledger.chain import check_reason, digest
 from tallystick.ledger.pay import charged_delta
+from tallystick.ledger.texts import AutoKey
 from tallystick.publish.datasets import told_of_moves
 from tallystick.publish.outcome import Answer, Offer, Outcome, Payment, Released
 from tallystick.tables import run
@@ -269,19 +270,19 @@ def _texts(errors: Mapping[Any, float]) -> dict[str, float]:
     return {str(size): error for size, error in errors.items()}
 
 
-def plan_key(plan: Plan, dataset: Dataset) -> str:
+def plan_key(plan: Plan, dataset: Dataset) -> AutoKey:
     """Return the key of a plan and its data, so that running a plan twice by mistake charges once."""
     return default_key("plan", plan.hash, dataset)
 
 
-def default_key(kind: str, asked: str, dataset: Dataset) -> str:
+def default_key(kind: str, asked: str, dataset: Dataset) -> AutoKey:
     """Return the key of a request that names none: what is asked, of which data, and of which version of them.
 
     The first version of the data is not named: keys in a ledger from before versions counted here stay the same.
     """
     version = dataset.later_version
     data = dataset.name if version is None else repr((dataset.name, version))
-    return f"{kind}-{digest(f'{asked} {data}')[:24]}"
+    return AutoKey(f"{kind}-{digest(f'{asked} {data}')[:24]}")
 
 
 def released_table(made: Release | Answered) -> Released:

@@ -1,0 +1,196 @@
+"""Who may write: keys, seals, and a writer that replays the chain itself.
+
+A ledger is governed from the entry ``govern`` on. Then every transaction ends with a seal, an Ed25519 signature over
+the ledger, the newest entry and its hash. Every answer is signed as well. A writer stops if the newest entry has no
+valid seal, or if a total differs from what the chain gives: someone changed the store without the key.
+
+Every later entry names the newest entry about keys in its field ``governed``, and that entry names the one before. So
+the keys are found from the newest entry alone, without a table that could be edited.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tallystick.errors import LedgerIntegrity, Refused, Remedy
+from tallystick.ledger import journal
+from tallystick.ledger.chain import GENESIS, canonical, link
+from tallystick.ledger.journal import ChargeRow, Position
+from tallystick.ledger.replay import GOVERNED, Book, Broken, WriterKey
+from tallystick.ledger.signing import Signer, verified
+
+if TYPE_CHECKING:
+    from tallystick.ledger.store import Transaction
+
+
+def seal_terms(ledger: str, position: Position) -> dict[str, object]:
+    """What a seal signs: the ledger, the number of its newest entry and the hash."""
+    return {"ledger": ledger, "seq": position.seq, "hash": position.hash}
+
+
+def keys_of(transaction: Transaction, newest: int | None) -> list[WriterKey]:
+    """The keys of a governed ledger, found from the newest entry about keys back to the first."""
+    changes = []
+    while newest is not None:
+        entry = journal.stored_entry(transaction, newest)
+        if entry.get("kind") not in ("govern", "key_add", "key_retire"):
+            raise _altered(f"entry {newest} is not about keys")
+        changes.append((newest, entry))
+        before = entry.get(GOVERNED)
+        if before is not None and before >= newest:
+            raise _altered(f"entry {newest} names a later entry about keys")
+        newest = before
+    keys: list[WriterKey] = []
+    for seq, entry in reversed(changes):
+        if entry["kind"] == "key_retire":
+            retired = {"retired": seq, "distrusted_from": entry["distrusted_from"]}
+            keys = [key._replace(**retired) if key.public == entry["public"] else key for key in keys]
+        else:
+            keys.append(WriterKey(entry["public"], seq))
+    return keys
+
+
+def is_writer(keys: Iterable[WriterKey], public: str, seq: int) -> bool:
+    """True if one of these keys is this one, and may sign the entry ``seq``."""
+    return any(key.public == public and key.is_valid(seq) for key in keys)
+
+
+def require_seal(transaction: Transaction, ledger: str, position: Position, keys: Iterable[WriterKey]) -> None:
+    """Raise ``LedgerIntegrity`` unless the entry has a seal by a key that may write there."""
+    row = transaction.row("seal_at", position.seq)
+    terms = seal_terms(ledger, position)
+    if row is None or not is_writer(keys, row[0], position.seq) or not verified(terms, row[0], row[1]):
+        raise LedgerIntegrity(
+            f"entry {position.seq} has no valid seal: it was written without a key of this ledger. Nothing is written "
+            "until its owner has found out who wrote it",
+            code="no_seal",
+            remedies=[Remedy("verify_ledger")],
+        )
+
+
+def require_signed(
+    ledger: str, keys: Iterable[WriterKey], charge: ChargeRow, source: str | None, done: dict[str, Any], seq: int
+) -> None:
+    """Raise ``LedgerIntegrity`` unless the entry ``done`` at ``seq`` signs the answer of this charge."""
+    terms = journal.answer_terms(ledger, charge, source, str(done.get("answer_hash")))
+    public, signature = str(done.get("release_key")), str(done.get("signature"))
+    if not is_writer(keys, public, seq) or not verified(terms, public, signature):
+        raise _altered(f"the stored answer of ledger entry {charge.id} has no valid signature")
+
+
+def read_only() -> Refused:
+    """The refusal of a writer that has no key of a governed ledger."""
+    return Refused(
+        "This ledger is governed: only a holder of one of its keys can write to it. You can read it, verify it and "
+        "export it. Nothing was charged",
+        code="governed_ledger",
+    )
+
+
+def _altered(problem: str) -> LedgerIntegrity:
+    return LedgerIntegrity(problem, remedies=[Remedy("verify_ledger")])
+
+
+@dataclass(slots=True)
+class Watch:
+    """The state that the chain gives, replayed by the writer of a governed ledger.
+
+    The tables are faster to read, but whoever can write to the store can edit them. So before a transaction is sealed,
+    the accounts that it touched are compared with this state.
+    """
+
+    book: Book = field(default_factory=Book)
+    position: Position = Position(0, GENESIS)
+
+    def follow(self, transaction: Transaction) -> list[int]:
+        """Replay the entries that are new since the last call; return the accounts whose totals or limits moved."""
+        known = transaction.row("entry_at", self.position.seq) if self.position.seq else None
+        if self.position.seq and (known is None or known[1] != self.position.hash):
+            self.book, self.position = Book(), Position(0, GENESIS)  # a transaction of ours was not committed
+        before = dict(self.book.accounts)
+        while rows := transaction.rows("entries_after", self.position.seq, 1000):
+            for seq, stored, body in rows:
+                self._apply(int(seq), str(stored), str(body))
+        return [number for number, row in self.book.accounts.items() if before.get(number) is not row]
+
+    def _apply(self, seq: int, stored: str, body: str) -> None:
+        try:
+            if seq != self.position.seq + 1 or link(self.position.hash, body) != stored:
+                raise Broken(f"entry {seq} does not have its hash: it or an earlier entry was altered")
+            if canonical(json.loads(body)) != body:
+                raise Broken(f"entry {seq} is not canonical JSON")
+            self.book.apply(seq, body)
+        except (Broken, Refused, ValueError) as problem:
+            self.book, self.position = Book(), Position(0, GENESIS)
+            raise _altered(str(problem)) from None
+        self.position = Position(seq, stored)
+
+    def require_tables(self, transaction: Transaction, accounts: Iterable[int]) -> None:
+        """Raise ``LedgerIntegrity`` if the row of one of these accounts differs from the chain."""
+        for number in accounts:
+            row = transaction.row("account_by_id", number)
+            if row is None or tuple(row) != tuple(self.book.accounts[number]):
+                self.book, self.position = Book(), Position(0, GENESIS)
+                raise _altered(f"the totals of account {number} differ from the chain: someone edited the table")
+
+
+@dataclass(slots=True)
+class Writer:
+    """The writer of one open ledger: it notes its turn, and seals what was written."""
+
+    ledger: str
+    signer: Signer | None = None
+    watch: Watch = field(default_factory=Watch)
+    sealed: Position | None = None
+    """The newest entry that this writer sealed or checked."""
+    keys: tuple[int | None, list[WriterKey]] = (None, [])
+    """The newest entry about keys, and the keys up to it."""
+    newest: tuple[str, int, int | None] = ("", 0, None)
+    """Hash, time and governing entry of the newest entry that was looked at."""
+
+    def begin(self, transaction: Transaction, newest: Position) -> journal.Turn:
+        """Note the start of a turn; refuse a governed ledger whose newest entry is not sealed."""
+        if self.newest[0] != newest.hash:
+            body = journal.stored_entry(transaction, newest.seq)
+            self.newest = newest.hash, int(body["at"]), pointer_of(newest.seq, body)
+        _, at, governed = self.newest
+        turn = journal.Turn(newest, at, self.ledger, governed)
+        if governed is not None:
+            keys = self.keys_at(transaction, governed)
+            if self.signer is None or not is_writer(keys, self.signer.public, newest.seq + 1):
+                raise read_only()
+            if self.sealed != newest:
+                require_seal(transaction, self.ledger, newest, keys)
+                self.sealed = newest
+            turn.signer = self.signer
+        return turn
+
+    def keys_at(self, transaction: Transaction, governed: int | None) -> list[WriterKey]:
+        """The keys of the ledger, remembered until they change."""
+        if self.keys[0] != governed:
+            self.keys = governed, keys_of(transaction, governed)
+        return self.keys[1]
+
+    def end(self, transaction: Transaction) -> None:
+        """Seal what was written in a turn, once the tables agree with the chain."""
+        turn, latest = transaction.turn, transaction.latest
+        if not isinstance(turn, journal.Turn) or latest is None or Position(*latest) == turn.first:
+            return
+        newest = Position(*latest)
+        self.newest = newest.hash, turn.newest_at, turn.governed
+        if turn.signer is None:
+            return
+        self.watch.require_tables(transaction, self.watch.follow(transaction))
+        transaction.run("seal_insert", newest.seq, turn.signer.public, turn.signer.sign(seal_terms(self.ledger, newest)))
+        self.sealed = newest
+
+
+def pointer_of(seq: int, body: dict[str, Any]) -> int | None:
+    """The newest entry about keys as of an entry: the entry itself, if it is about keys."""
+    if body["kind"] in ("govern", "key_add", "key_retire"):
+        return seq
+    pointer: int | None = body.get(GOVERNED)
+    return pointer

@@ -13,22 +13,23 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Unavailable
-from tallystick.ledger import first_write, journal, opening, places, views
+from tallystick.ledger import erasure, first_write, governance, journal, opening, places, views
 from tallystick.ledger.account import Account
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, digest
 from tallystick.ledger.copies import CopyLock
+from tallystick.ledger.erasure import Erased
 from tallystick.ledger.filters import LARGEST
-from tallystick.ledger.governance import Writer, pointer_of, require_signed
+from tallystick.ledger.governance import Writer, pointer_of, require_signed, require_vouched
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position, Terms
 from tallystick.ledger.partition import Blocks, Partition
 from tallystick.ledger.pay import CHARGE_LEASE, FAILED, Charge, Receipt
 from tallystick.ledger.registry import Registered, registered
-from tallystick.ledger.replay import FORMAT_2, FORMAT_3
+from tallystick.ledger.replay import FORMAT_2, FORMAT_3, WriterKey
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction
 from tallystick.ledger.texts import Tags, opens
 from tallystick.ledger.transfer import ANSWERS, export_lines, import_lines
-from tallystick.ledger.verify import Report, verify
+from tallystick.ledger.verify import Report, entries, make_checkpoint, verify
 from tallystick.place import Place, is_foreign_url, shown
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Ledger:
             self._places = places.KnownPlaces(self._names, config, inside=self.store.schema)
             self._known = self._places.read()
             self._anchor = AnchorFile(self.id, config)
-            self._writer = Writer(self.id, Signer.of_user_if_there(config))
+            self.writer = Writer(self.id, Signer.of_user_if_there(config))
             if older is not None:
                 self._use_older(older)
             if not inspect:
@@ -111,7 +112,7 @@ class Ledger:
             self.store.close()
             raise
         self.store.on_write(self._require_anchored)
-        self.store.on_end(self._writer.end)
+        self.store.on_end(self.writer.end)
         self.store.on_connect(self._check_connection)
 
     def _opened_store(
@@ -270,7 +271,7 @@ class Ledger:
         newest = transaction.latest = journal.head(transaction)
         if (anchor.seq, anchor.head) != newest:  # a writer may be about to write its anchor
             self._compare(anchor, transaction)
-        transaction.turn = turn = self._writer.begin(transaction, newest)
+        transaction.turn = turn = self.writer.begin(transaction, newest)
         self._require_clock(turn.newest_at)
         if transaction.tags is None:
             self._upgrade(transaction)
@@ -437,8 +438,11 @@ class Ledger:
             row = transaction.row("answer_of", charge.id)
             reserved = journal.stored_entry(transaction, charge.id)
             done = transaction.row("entry_at", charge.last_seq)
-            governed = self._governed(transaction)
-            keys = self._writer.keys_at(transaction, governed)
+            keys = self.writer.keys_at(transaction, self._governed(transaction))
+            if keys and charge.last_seq < keys[0].added and row is not None:
+                require_vouched(transaction, keys, charge.id, digest(row[0]))
+            if row is None and self._is_erased(transaction, charge.id):
+                raise Refused(f"the answer of ledger entry {charge.id} was erased. Asked again, it is charged again")
             lines = []
             for account_id, a0, a1 in reserved["lines"]:
                 account = journal.account_row(transaction, account_id)
@@ -447,7 +451,7 @@ class Ledger:
             altered = f"the stored answer of ledger entry {charge.id} was altered"
             raise LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
         if keys and charge.last_seq > keys[0].added:
-            require_signed(self.id, keys, charge, reserved["source"], final, charge.last_seq)
+            require_signed(self.id, keys, charge, reserved, final)
         receipt = Receipt(
             self.id, charge.id, tuple(lines), reserved["plan_hash"], reserved["request"], final["answer_hash"],
             int(done[0]), str(done[1]), final["at"],
@@ -459,6 +463,11 @@ class Ledger:
         newest = journal.head(transaction)
         body = journal.stored_entry(transaction, newest.seq)
         return pointer_of(newest.seq, body)
+
+    def _is_erased(self, transaction: Transaction, charge_id: int) -> bool:
+        """True if an entry says that the answer of a charge was erased."""
+        bodies = (json.loads(body) for _, _, body in entries(transaction))
+        return any(body["kind"] == "erase" and charge_id in body["answers_of"] for body in bodies)
 
     def is_about(self, charge_id: int, *requests: str) -> bool | None:
         """True if a charge was made for one of these request texts; None if its own text was erased."""
@@ -495,9 +504,77 @@ class Ledger:
         with self.store.write("recover") as transaction:
             return journal.sweep(transaction, self.now(), self.principal)
 
-    def verify(self, *, receipts: Sequence[Receipt] = ()) -> Report:
-        """Recompute the chain, the totals and every row; see ``verify.Report``."""
-        return verify(self, receipts=tuple(receipts))
+    # -- who may write, and what can be erased
+
+    def govern(self, *, why: str, signer: Signer | None = None) -> int:
+        """Let only holders of a key write from now on; return the number of the entry that says so.
+
+        Every later transaction is sealed, and every answer is signed. The first key is that of this user, which is in
+        the file ``signing_key`` of the configuration. Whoever can read that file can write to the ledger.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db", config=folder) as ledger:
+        ...     entry = ledger.govern(why="a team uses it")
+        ...     entry, ledger.keys()[0].public == ledger.signer().public
+        (2, True)
+        """
+        return governance.govern(self, signer or self.signer(), why=why)
+
+    def add_key(self, public: str, *, why: str) -> int:
+        """Let the holder of another key write, too; return the number of the entry."""
+        return governance.change_keys(self, "key_add", public, why=why)
+
+    def retire_key(self, public: str, *, why: str, distrusted_from: int | None = None) -> int:
+        """Stop accepting a key. If it was stolen, ``distrusted_from`` is the first entry that may not be its owner's.
+
+        ``verify`` then lists the answers from that entry on that the key signed: ask those questions again.
+        """
+        return governance.change_keys(self, "key_retire", public, why=why, distrusted_from=distrusted_from)
+
+    def keys(self) -> list[WriterKey]:
+        """The keys that may or might write to this ledger; empty if it is not governed."""
+        with self.store.read() as transaction:
+            return governance.keys_of(transaction, self._governed(transaction))
+
+    def erase(self, *entries: int, why: str, answers: bool = False) -> Erased:
+        """Remove the texts of these entries: reasons, keys and questions. ``answers`` removes answers as well.
+
+        Amounts, losses, sources and closings stay, and the chain verifies as before. A question whose texts are erased
+        costs again. ``purge`` then removes what the files still hold.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     clinic = ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient")
+        ...     receipt = clinic.pay(ts.zcdp(rho=0.1), why="about Mrs Miller")
+        ...     _ = ledger.erase(receipt.charge, why="she asked for it")
+        ...     clinic.history()[0].why, ledger.verify().intact
+        ('(erased)', True)
+        """
+        return erasure.erase(self, entries, answers=answers, why=why)
+
+    def purge(self) -> None:
+        """Rewrite the files of the ledger, so that erased texts are gone from them.
+
+        Copies elsewhere are not reached: backups, archives of the write-ahead log, exports, cards and receipts.
+        """
+        self.store.purge()
+
+    def verify(self, *, receipts: Sequence[Receipt] = (), full: bool = True) -> Report:
+        """Recompute the chain, the totals and every row; see ``verify.Report``.
+
+        ``full=False`` begins at the newest signed checkpoint (``make_checkpoint``), so it takes the time of what is new.
+        """
+        return verify(self, receipts=tuple(receipts), full=full)
+
+    def make_checkpoint(self) -> Report:
+        """Check everything, and store the state with the signature of this user: ``verify`` can begin there."""
+        return make_checkpoint(self, self.signer())
+
+    def trusted_keys(self) -> set[str]:
+        """The keys whose checkpoints this user believes: those of the ledger, or the user's own if it has none."""
+        keys = {key.public for key in self.keys() if key.retired is None}
+        own = self.writer.signer
+        return keys or (set() if own is None else {own.public})
 
     def underpriced(self) -> list[str]:
         """Charges that paid less than their plans cost by today's accountant; that is not what ``verify`` looks for."""
@@ -515,7 +592,9 @@ class Ledger:
 
     def signer(self) -> Signer:
         """The key of this user."""
-        return Signer.of_user(self._config)
+        signer = Signer.of_user(self._config)
+        self.writer.signer = self.writer.signer or signer
+        return signer
 
     def close(self) -> None:
         """Let go of the store."""

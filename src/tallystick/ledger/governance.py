@@ -11,18 +11,21 @@ the keys are found from the newest entry alone, without a table that could be ed
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tallystick.errors import LedgerIntegrity, Refused, Remedy
-from tallystick.ledger import journal
-from tallystick.ledger.chain import GENESIS, canonical, link
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
+from tallystick.ledger import checkpoints, journal
+from tallystick.ledger.chain import GENESIS, canonical, check_reason, digest, link
 from tallystick.ledger.journal import ChargeRow, Position
 from tallystick.ledger.replay import GOVERNED, Book, Broken, WriterKey
 from tallystick.ledger.signing import Signer, verified
+from tallystick.ledger.texts import committed
 
 if TYPE_CHECKING:
+    from tallystick.ledger.book import Ledger
     from tallystick.ledger.store import Transaction
 
 
@@ -53,6 +56,74 @@ def keys_of(transaction: Transaction, newest: int | None) -> list[WriterKey]:
     return keys
 
 
+def govern(ledger: Ledger, signer: Signer, *, why: str) -> int:
+    """Begin governance with this key; return the number of the entry. It vouches for every answer stored so far.
+
+    The answers are unsigned, because no key was there. So their hashes are compared with the chain first.
+    """
+    check_reason(why)
+    ledger.verify().require()
+    with ledger.store.write("govern") as transaction:
+        if ledger.writer.newest[2] is not None:
+            raise Refused("this ledger is governed already. Nothing was changed")
+        vouched = []
+        for (number,) in transaction.rows("answer_ids", 0):
+            row = transaction.row("answer_of", number)
+            vouched.append([int(number), digest(row[0] if row else "")])
+        position = journal.append(
+            transaction, "govern", ledger.now(),
+            principal=ledger.principal, why=committed(why), public=signer.public, vouched=vouched,
+        )  # fmt: skip
+        _seal_as(transaction, position, signer)
+    ledger.writer.signer = signer
+    return position.seq
+
+
+def change_keys(
+    ledger: Ledger, kind: str, public: str, *, why: str, distrusted_from: int | None = None
+) -> int:
+    """Append ``key_add`` or ``key_retire``; return the number of the entry."""
+    check_reason(why)
+    if not isinstance(public, str) or not _PUBLIC.fullmatch(public):
+        raise InvalidInput("public", public, "a public key: 64 digits of 0-9 and a-f")
+    more = {} if kind == "key_add" else {"distrusted_from": distrusted_from}
+    with ledger.store.write(kind) as transaction:
+        turn = transaction.turn
+        if turn.governed is None:
+            raise Refused("this ledger is not governed, so it has no keys. Begin with: tallystick ledger govern")
+        keys = ledger.writer.keys_at(transaction, turn.governed)
+        _check_change(keys, kind, public, turn.first.seq + 1, distrusted_from)
+        position = journal.append(
+            transaction, kind, ledger.now(), principal=ledger.principal, why=committed(why), public=public, **more
+        )
+        turn.governed = position.seq
+    return position.seq
+
+
+def _check_change(keys: list[WriterKey], kind: str, public: str, seq: int, distrusted_from: int | None) -> None:
+    """Refuse a key that is added or retired twice, and the retirement of the last one."""
+    known = [key for key in keys if key.public == public]
+    if kind == "key_add":
+        if known:
+            raise InvalidInput("public", public, "a key that this ledger never had: make a new one")
+        return
+    if not known or known[0].retired is not None:
+        raise InvalidInput("public", public, "a key of this ledger that is not retired")
+    if len([key for key in keys if key.retired is None]) < 2:
+        raise Refused("this is the last key of the ledger. Add another one first")
+    if distrusted_from is not None and not known[0].added <= distrusted_from <= seq:
+        raise InvalidInput("distrusted_from", distrusted_from, f"an entry from {known[0].added} to {seq}")
+
+
+_PUBLIC: Final = re.compile("[0-9a-f]{64}")
+
+
+def _seal_as(transaction: Transaction, position: Position, signer: Signer) -> None:
+    """Let the turn that begins governance end with a seal."""
+    turn = transaction.turn
+    turn.governed, turn.signer = position.seq, signer
+
+
 def is_writer(keys: Iterable[WriterKey], public: str, seq: int) -> bool:
     """True if one of these keys is this one, and may sign the entry ``seq``."""
     return any(key.public == public and key.is_valid(seq) for key in keys)
@@ -71,13 +142,21 @@ def require_seal(transaction: Transaction, ledger: str, position: Position, keys
         )
 
 
+def require_vouched(transaction: Transaction, keys: list[WriterKey], charge: int, answer_hash: str) -> None:
+    """Raise ``LedgerIntegrity`` unless the owner vouched for an answer from before governance."""
+    vouched = journal.stored_entry(transaction, keys[0].added)["vouched"]
+    if [charge, answer_hash] not in vouched:
+        raise _altered(f"the answer of ledger entry {charge} is from before governance, and its owner does not vouch for it")
+
+
 def require_signed(
-    ledger: str, keys: Iterable[WriterKey], charge: ChargeRow, source: str | None, done: dict[str, Any], seq: int
+    ledger: str, keys: Iterable[WriterKey], charge: ChargeRow, begun: dict[str, Any], done: dict[str, Any]
 ) -> None:
-    """Raise ``LedgerIntegrity`` unless the entry ``done`` at ``seq`` signs the answer of this charge."""
-    terms = journal.answer_terms(ledger, charge, source, str(done.get("answer_hash")))
+    """Raise ``LedgerIntegrity`` unless the last entry of a charge signs its answer. ``begun`` is its first entry."""
+    terms = journal.answer_terms(ledger, charge.id, charge.fence, begun, str(done.get("answer_hash")))
     public, signature = str(done.get("release_key")), str(done.get("signature"))
-    if not is_writer(keys, public, seq) or not verified(terms, public, signature):
+    is_signed = is_writer(keys, public, charge.last_seq) and verified(terms, public, signature)
+    if not is_signed or digest(begun["plan"]) != begun["plan_hash"]:
         raise _altered(f"the stored answer of ledger entry {charge.id} has no valid signature")
 
 
@@ -104,13 +183,18 @@ class Watch:
 
     book: Book = field(default_factory=Book)
     position: Position = Position(0, GENESIS)
+    is_new: bool = True
+    """True until every account was compared once."""
 
-    def follow(self, transaction: Transaction) -> list[int]:
+    def follow(self, transaction: Transaction, ledger: str, trusted: set[str]) -> list[int]:
         """Replay the entries that are new since the last call; return the accounts whose totals or limits moved."""
         known = transaction.row("entry_at", self.position.seq) if self.position.seq else None
         if self.position.seq and (known is None or known[1] != self.position.hash):
-            self.book, self.position = Book(), Position(0, GENESIS)  # a transaction of ours was not committed
-        before = dict(self.book.accounts)
+            self.book, self.position, self.is_new = Book(), Position(0, GENESIS), True  # a transaction of ours was not committed
+        if not self.position.seq:
+            self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), self.position)
+        before = {} if self.is_new else dict(self.book.accounts)
+        self.is_new = False
         while rows := transaction.rows("entries_after", self.position.seq, 1000):
             for seq, stored, body in rows:
                 self._apply(int(seq), str(stored), str(body))
@@ -124,7 +208,7 @@ class Watch:
                 raise Broken(f"entry {seq} is not canonical JSON")
             self.book.apply(seq, body)
         except (Broken, Refused, ValueError) as problem:
-            self.book, self.position = Book(), Position(0, GENESIS)
+            self.book, self.position, self.is_new = Book(), Position(0, GENESIS), True
             raise _altered(str(problem)) from None
         self.position = Position(seq, stored)
 
@@ -133,7 +217,7 @@ class Watch:
         for number in accounts:
             row = transaction.row("account_by_id", number)
             if row is None or tuple(row) != tuple(self.book.accounts[number]):
-                self.book, self.position = Book(), Position(0, GENESIS)
+                self.book, self.position, self.is_new = Book(), Position(0, GENESIS), True
                 raise _altered(f"the totals of account {number} differ from the chain: someone edited the table")
 
 
@@ -183,7 +267,8 @@ class Writer:
         self.newest = newest.hash, turn.newest_at, turn.governed
         if turn.signer is None:
             return
-        self.watch.require_tables(transaction, self.watch.follow(transaction))
+        trusted = {key.public for key in self.keys_at(transaction, turn.governed) if key.retired is None}
+        self.watch.require_tables(transaction, self.watch.follow(transaction, self.ledger, trusted))
         transaction.run("seal_insert", newest.seq, turn.signer.public, turn.signer.sign(seal_terms(self.ledger, newest)))
         self.sealed = newest
 

@@ -482,19 +482,22 @@ def _signed(transaction: Transaction, charge: ChargeRow, answer_hash: str) -> di
     turn = transaction.turn
     if not isinstance(turn, Turn) or turn.signer is None:
         return {}
-    source = stored_entry(transaction, charge.id)["source"]
-    terms = answer_terms(turn.ledger, charge, source, answer_hash)
+    terms = answer_terms(turn.ledger, charge.id, charge.fence, stored_entry(transaction, charge.id), answer_hash)
     return {"release_key": turn.signer.public, "signature": turn.signer.sign(terms)}
 
 
-def answer_terms(ledger: str, charge: ChargeRow, source: str | None, answer_hash: str) -> dict[str, object]:
-    """What the signature of an answer covers: the ledger, the charge with its holder, request, source and answer."""
+def answer_terms(
+    ledger: str, charge: int, fence: int, begun: Mapping[str, Any], answer_hash: str
+) -> dict[str, object]:
+    """What the signature of an answer covers. ``begun`` is the entry that began its charge."""
     return {
         "ledger": ledger,
-        "charge": charge.id,
-        "fence": charge.fence,
-        "request": charge.request,
-        "source": source,
+        "charge": charge,
+        "fence": fence,
+        "request": begun["request"],
+        "plan_hash": begun["plan_hash"],
+        "lines": begun["lines"],
+        "source": begun["source"],
         "answer_hash": answer_hash,
     }
 

@@ -350,6 +350,13 @@ class PostgresStore:
             self.tags = None if row is None else Tags(*row)
         return self.tags
 
+    def purge(self) -> None:
+        """Rewrite the tables from which rows can be deleted. The role must own them."""
+        with self._mutex, self._translated():
+            connection = self._connected()
+            for table in ("entry_text", "tag", "answer"):
+                connection.execute(f"VACUUM (FULL) {_quoted(self._schema)}.{table}".encode())
+
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort: a separate table, beside the record."""
         with contextlib.suppress(TallystickError), self._mutex, self._translated():

@@ -199,10 +199,22 @@ class Book:
     datasets: list[DatasetRow] = field(default_factory=list)
     blocks: dict[tuple[int, str], Blocks] = field(default_factory=dict)  # by parent and partition
     children: dict[int, list[int]] = field(default_factory=dict)
+    partitions: list[tuple[int, list[Any]]] = field(default_factory=list)
+    """The parent of each block, and how the block was cut from it."""
+    start: int = 0
+    """The entry of the checkpoint from which this book goes on."""
+    ended: int = 0
+    """Charges up to the checkpoint that had ended; they are not in ``charges``."""
+    free: int = 0
+    """Charges that cost nothing."""
     fixed: dict[str, Any] = field(default_factory=dict)
     marks: dict[str, list[str]] = field(default_factory=dict)
     marked: dict[str, tuple[int, Any]] = field(default_factory=dict)
     sources: dict[int, str | None] = field(default_factory=dict)  # of charges
+    begun: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """What the signature of an answer covers of the first entry of each running charge."""
+    signed: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """Charges whose answers each key signed, with the entries."""
     losses: list[str] = field(default_factory=list)
     """Sentences about entries that are lost, by the owner's own word."""
     quarantines: dict[tuple[int, int], tuple[str, int | None]] = field(default_factory=dict)
@@ -241,6 +253,19 @@ class Book:
         self.require(entry.get(GOVERNED) == self.governed, seq, "it does not name the newest entry about keys")
         if entry["kind"] in TEXT_FIELDS:
             self.kinds[seq] = entry["kind"]
+
+    def note_distrusted(self, charge: int, seq: int, entry: dict[str, Any]) -> None:
+        """Remember which key signed an answer: the key may turn out to be stolen."""
+        if "release_key" in entry:
+            self.signed.setdefault(entry["release_key"], []).append((charge, seq))
+
+    def distrusted(self) -> list[int]:
+        """The charges whose answers a stolen key signed, from the entry on that its owner names."""
+        starts = {key.public: key.distrusted_from for key in self.keys_of_writers if key.distrusted_from is not None}
+        found = [
+            charge for public, start in starts.items() for charge, seq in self.signed.get(public, ()) if seq >= start
+        ]
+        return sorted(found)
 
     def is_writer(self, public: str, seq: int) -> bool:
         """True if this key may seal and sign the entry ``seq``."""
@@ -314,7 +339,8 @@ def _upgrade(book: Book, seq: int, entry: dict[str, Any]) -> None:
 def _govern(book: Book, seq: int, entry: dict[str, Any]) -> None:
     book.require(book.governed is None, seq, "governance begins twice")
     for charge, answer_hash in entry["vouched"]:
-        book.require(book.answers.get(charge) == answer_hash, seq, "an answer that was not stored is vouched for")
+        is_stored = book.answers.get(charge) == answer_hash or charge <= book.start
+        book.require(is_stored, seq, "an answer that was not stored is vouched for")
     book.vouched = {charge: answer_hash for charge, answer_hash in entry["vouched"]}
     book.keys_of_writers.append(WriterKey(entry["public"], seq))
     book.governed = seq
@@ -342,10 +368,12 @@ def _key_retire(book: Book, seq: int, entry: dict[str, Any]) -> None:
 def _erase(book: Book, seq: int, entry: dict[str, Any]) -> None:
     for number in entry["entries"]:
         charge = book.charges.get(number)
-        book.require(number < seq and book.kinds.get(number) in ERASABLE, seq, "a text that cannot be erased")
+        is_known = number <= book.start or book.kinds.get(number) in ERASABLE
+        book.require(number < seq and is_known, seq, "a text that cannot be erased")
         book.require(charge is None or charge.state in ENDED, seq, "texts of a running charge are erased")
     for number in entry["answers_of"]:
-        book.require(number in book.answers, seq, "an answer is erased that was not stored")
+        is_known = number in book.answers or number <= book.start
+        book.require(number < seq and is_known, seq, "an answer is erased that was not stored")
         book.require(number not in book.erased_answers, seq, "an answer is erased twice")
     book.require(bool(entry["entries"] or entry["answers_of"]), seq, "nothing is erased")
     book.require(book.erased.isdisjoint(entry["entries"]), seq, "a text is erased twice")
@@ -376,6 +404,7 @@ def _open(book: Book, seq: int, entry: dict[str, Any]) -> None:
         blocks = book.blocks.setdefault((parent, partition.name), Blocks())
         blocks.require_apart(partition)
         blocks.add(partition)
+        book.partitions.append((parent, entry["partition"]))
     book.names[entry["name"]] = seq
     if parent is not None:
         book.children.setdefault(parent, []).append(seq)
@@ -468,7 +497,9 @@ def _reserve(book: Book, seq: int, entry: dict[str, Any]) -> None:
     state = "EXECUTING" if entry["kind"] == "begin" else "RESERVED"
     book.keys[name] = seq
     book.lines[seq] = lines
+    book.free += all(a0 == a1 == 0 for _, a0, a1 in lines)
     book.sources[seq] = entry["source"]
+    book.begun[seq] = {name: entry[name] for name in ("request", "plan_hash", "lines", "source")}
     book.charges[seq] = ChargeRow(seq, *name, entry["request"], state, 1, entry["lease_until"], seq)
 
 
@@ -518,9 +549,13 @@ def _mover(old: str, new: str) -> Callable[[Book, int, dict[str, Any]], None]:
         if new == "BURNED" and source is not None:
             book.quarantines |= {(charge.id, population): (source, None) for population in populations}
         book.charges[charge.id] = charge._replace(state=new, last_seq=seq)
+        if new in ENDED and new != "COMMITTED":
+            del book.begun[charge.id]
         if new == "COMMITTED":
             _check_signature(book, seq, entry, charge)
+            del book.begun[charge.id]
             book.answers[charge.id] = entry["answer_hash"]
+            book.note_distrusted(charge.id, seq, entry)
         if new == "REFUNDED":
             del book.keys[charge.principal, charge.key]
             for account_id, a0, a1 in book.lines[charge.id]:
@@ -534,7 +569,7 @@ def _check_signature(book: Book, seq: int, entry: dict[str, Any], charge: Charge
     if book.governed is None:
         book.require("release_key" not in entry and "signature" not in entry, seq, "a signature before governance")
         return
-    terms = answer_terms(book.ledger, charge, book.sources[charge.id], entry["answer_hash"])
+    terms = answer_terms(book.ledger, charge.id, charge.fence, book.begun[charge.id], entry["answer_hash"])
     book.require(book.is_writer(entry["release_key"], seq), seq, "an answer is signed by a key that may not")
     book.require(verified(terms, entry["release_key"], entry["signature"]), seq, "the signature of an answer is wrong")
 

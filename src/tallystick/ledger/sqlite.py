@@ -292,6 +292,22 @@ class SqliteStore:
         """Seconds since 1970 by this host's clock: all writers of a file are on one host."""
         return time.time()
 
+    def purge(self) -> None:
+        """Rewrite the file without the pages of deleted rows, and empty its log."""
+        with self._mutex, Translated(self.place):
+            connection = self._connected()
+            self._close_gate()
+            try:
+                for statement in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                    busy = connection.execute(statement).fetchone()
+                    if busy is not None and busy[0]:
+                        raise Unavailable(
+                            f"the ledger {self.place} is read by another process, so its log cannot be emptied. Try "
+                            "again later"
+                        )
+            finally:
+                self._open_gate()
+
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort: a file of mode 0600 beside the ledger."""
         with contextlib.suppress(OSError, LedgerIntegrity):

@@ -127,7 +127,7 @@ STATEMENTS: Final[dict[str, str]] = {
         f"{CHARGE_READ} JOIN tag t ON t.charge_id = c.id WHERE t.request_tag = ? AND c.state = 'COMMITTED' "
         "ORDER BY c.id LIMIT 1"
     ),
-    "charges": f"SELECT {CHARGE_COLUMNS} FROM charge ORDER BY id",
+    "charges": f"SELECT {CHARGE_COLUMNS} FROM charge WHERE last_seq > ? OR state IN ('RESERVED', 'EXECUTING') ORDER BY id",
     "charges_of": (
         "SELECT c.id, c.principal, coalesce(k.body, c.key), c.request, c.state, c.fence, c.lease_until, c.last_seq, "
         "l.a0, l.a1, e.body, w.body FROM line l JOIN charge c ON c.id = l.charge_id JOIN entry e ON e.seq = c.id "
@@ -147,17 +147,17 @@ STATEMENTS: Final[dict[str, str]] = {
     ),
     "line_insert": "INSERT INTO line (charge_id, account_id, a0, a1) VALUES (?, ?, ?, ?)",
     "lines_of": "SELECT account_id, a0, a1 FROM line WHERE charge_id = ? ORDER BY account_id",
-    "lines": "SELECT charge_id, account_id, a0, a1 FROM line ORDER BY charge_id, account_id",
+    "lines": "SELECT charge_id, account_id, a0, a1 FROM line WHERE charge_id > ? ORDER BY charge_id, account_id",
     "answer_insert": "INSERT INTO answer (charge_id, body) VALUES (?, ?)",
     "answer_of": "SELECT body FROM answer WHERE charge_id = ?",
-    "answer_ids": "SELECT charge_id FROM answer ORDER BY charge_id",
+    "answer_ids": "SELECT charge_id FROM answer WHERE charge_id > ? ORDER BY charge_id",
     "answer_delete": "DELETE FROM answer WHERE charge_id = ?",
     "text_insert": "INSERT INTO entry_text (entry, field, salt, body) VALUES (?, ?, ?, ?)",
     "text_insert_3": "INSERT INTO entry_text (entry, field, salt, body) VALUES (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?)",
     "text_delete": "DELETE FROM entry_text WHERE entry = ? AND field = ?",
     "text_at": "SELECT salt, body FROM entry_text WHERE entry = ? AND field = ?",
     "texts_of": "SELECT field, salt, body FROM entry_text WHERE entry = ? ORDER BY field",
-    "texts": "SELECT entry, field, salt, body FROM entry_text ORDER BY entry, field",
+    "texts": "SELECT entry, field, salt, body FROM entry_text WHERE entry > ? ORDER BY entry, field",
     "tag_insert": "INSERT INTO tag (charge_id, key_tag, stem_tag, request_tag) VALUES (?, ?, ?, ?)",
     "tag_delete": "DELETE FROM tag WHERE charge_id = ?",
     "tags": "SELECT charge_id, key_tag, stem_tag, request_tag FROM tag ORDER BY charge_id",
@@ -165,7 +165,7 @@ STATEMENTS: Final[dict[str, str]] = {
     "secret_insert": "INSERT INTO secret (since, body) VALUES (?, ?)",
     "seal_insert": "INSERT INTO seal (seq, key, signature) VALUES (?, ?, ?)",
     "seal_at": "SELECT key, signature FROM seal WHERE seq = ?",
-    "seals": "SELECT seq, key, signature FROM seal ORDER BY seq",
+    "seals": "SELECT seq, key, signature FROM seal WHERE seq > ? ORDER BY seq",
     "checkpoint_insert": "INSERT INTO checkpoint (seq, body, key, signature) VALUES (?, ?, ?, ?)",
     "checkpoint_newest": "SELECT seq, body, key, signature FROM checkpoint ORDER BY seq DESC LIMIT 1",
     "migrations": "SELECT version, name FROM migration ORDER BY version",
@@ -233,6 +233,9 @@ class Store(Protocol):
 
     def seconds(self) -> float:
         """Seconds since 1970 by the clock of the store: every writer must agree when a lease ends."""
+
+    def purge(self) -> None:
+        """Rewrite the files of the store, so that deleted rows are gone from them."""
 
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort, where analysts do not look."""

@@ -182,7 +182,7 @@ def _replay(
     if book.since is not None:
         _add_tags(transaction, book, book.since)
     problems = [*text_problems(transaction, book), *seal_problems(transaction, book, journal.Position(*position))]
-    stored = {int(row[0]) for row in transaction.rows("answer_ids")}
+    stored = {int(row[0]) for row in transaction.rows("answer_ids", 0)}
     problems += [
         f"the answer of ledger entry {charge} is missing from the export"
         for charge in sorted(book.answers.keys() - stored - book.erased_answers)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import LedgerIntegrity, Refused, Remedy, TallystickError, Unavailable
+from tallystick.ledger import checkpoints
 from tallystick.ledger.chain import GENESIS, canonical, digest, link
 from tallystick.ledger.governance import seal_terms
 from tallystick.ledger.journal import About, ChargeRow, Position, stored_entry, tags_of
-from tallystick.ledger.replay import Book, Broken
-from tallystick.ledger.signing import verified
+from tallystick.ledger.replay import ENDED, Book, Broken
+from tallystick.ledger.signing import Signer, verified
 from tallystick.ledger.store import NotChecked, Row, Transaction
 from tallystick.ledger.texts import TEXT_FIELDS, Tags, opens
 
@@ -42,6 +43,12 @@ class Report:
     """Sentences about entries that are lost, because the owner continues with an older copy."""
     free: int = 0
     """Charges that cost nothing."""
+    distrusted: tuple[int, ...] = ()
+    """Charges whose answers a stolen key signed: their questions must be asked again."""
+    sealed: bool = False
+    """True if every entry since governance began is covered by a seal."""
+    checkpoint: int = 0
+    """The entry of the signed checkpoint from which the record was checked; 0 if it was checked from its beginning."""
 
     @property
     def intact(self) -> bool:
@@ -57,23 +64,27 @@ class Report:
         return self
 
 
-def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = ()) -> Report:
-    """Check the whole ledger, its anchor, and any receipts, in one consistent snapshot.
+def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = (), full: bool = True) -> Report:
+    """Check the ledger, its anchor, and any receipts, in one consistent snapshot.
 
-    A ledger that cannot be reached raises ``Unavailable``: that is not a problem of the record.
+    ``full=False`` begins at the newest checkpoint that a trusted key signed. Rows, texts and answers from before it
+    are not compared again. A ledger that cannot be reached raises ``Unavailable``: that is not a problem of the record.
     """
     problems: list[str] = []
     not_checked: list[str] = []
     remedies: tuple[Remedy, ...] = ()
-    book, head = Book(), (0, GENESIS)
+    book, head = Book(), Position(0, GENESIS)
     try:
         problems += _layout_problems(ledger, not_checked)
+        trusted = set() if full else ledger.trusted_keys()
         with ledger.store.read() as transaction:
-            book, head = _replayed(transaction, problems)
+            start = checkpoints.newest(transaction, ledger.id, trusted) if trusted else None
+            book, head = start or (book, head)
+            book, head = _replayed(transaction, book, head, problems)
             problems += _differences(transaction, book)
             problems += text_problems(transaction, book)
             problems += _tag_problems(transaction, book)
-            problems += seal_problems(transaction, book, Position(*head))
+            problems += seal_problems(transaction, book, head)
             for receipt in receipts:
                 problems += _receipt_problems(transaction, ledger.id, receipt)
         if book.ledger and book.ledger != ledger.id:
@@ -87,12 +98,39 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = ()) -> Report:
         remedies = error.remedies
     except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         problems.append(f"the record cannot be read ({type(error).__name__})")
-    counts = len(book.accounts), len(book.charges)
-    free = sum(all(a0 == a1 == 0 for _, a0, a1 in lines) for lines in book.lines.values())
-    lost = tuple(book.losses)
+    if book.start:
+        not_checked.append(f"charges, texts and answers up to entry {book.start}, which a signed checkpoint covers")
     return Report(
-        ledger.id, *head, *counts, tuple(problems), tuple(not_checked), remedies=remedies, losses=lost, free=free
+        ledger=ledger.id,
+        entries=head.seq,
+        head=head.hash,
+        accounts=len(book.accounts),
+        charges=book.ended + len(book.charges),
+        problems=tuple(problems),
+        not_checked=tuple(not_checked),
+        remedies=remedies,
+        losses=tuple(book.losses),
+        free=book.free,
+        distrusted=tuple(book.distrusted()),
+        sealed=book.governed is not None and not problems,
+        checkpoint=book.start,
     )
+
+
+def make_checkpoint(ledger: Ledger, signer: Signer) -> Report:
+    """Check the whole ledger, then store its state, signed: a later check can begin there."""
+    report = verify(ledger).require()
+    with ledger.store.write("checkpoint") as transaction:
+        book, head = _replayed(transaction, Book(), Position(0, GENESIS), [])
+        if (head.seq, head.hash) == (report.entries, report.head):
+            checkpoints.store(transaction, _counted(book), head, signer)
+    return report
+
+
+def _counted(book: Book) -> Book:
+    """The book with the number of charges that ended: a checkpoint does not list them."""
+    book.ended += sum(row.state in ENDED for row in book.charges.values())
+    return book
 
 
 def _layout_problems(ledger: Ledger, not_checked: list[str]) -> list[str]:
@@ -104,21 +142,24 @@ def _layout_problems(ledger: Ledger, not_checked: list[str]) -> list[str]:
         return []
 
 
-def entries(transaction: Transaction) -> Iterator[Row]:
-    """All entries in order, in pages."""
-    last = 0
+def entries(transaction: Transaction, after: int = 0) -> Iterator[Row]:
+    """The entries after a number in order, in pages."""
+    last = after
     while page := transaction.rows("entries_after", last, PAGE):
         yield from page
         last = page[-1][0]
 
 
-def _replayed(transaction: Transaction, problems: list[str]) -> tuple[Book, tuple[int, str]]:
-    book, seq, previous = Book(), 0, GENESIS
-    for position, found_hash, body in entries(transaction):
+def _replayed(
+    transaction: Transaction, book: Book, start: Position, problems: list[str]
+) -> tuple[Book, Position]:
+    """Replay the entries after ``start``; stop at the first that is wrong."""
+    seq, previous = start
+    for position, found_hash, body in entries(transaction, seq):
         seq += 1
         if position != seq:
             problems.append(f"entry {seq} is missing")
-            return book, (seq - 1, previous)
+            return book, Position(seq - 1, previous)
         try:
             if link(previous, body) != found_hash:
                 raise Broken(f"entry {seq} does not have its hash: it or an earlier entry was altered")
@@ -127,22 +168,23 @@ def _replayed(transaction: Transaction, problems: list[str]) -> tuple[Book, tupl
             book.apply(seq, body)
         except (Broken, Refused) as error:
             problems.append(str(error))
-            return book, (seq, previous)  # what follows a broken entry proves nothing
+            return book, Position(seq, previous)  # what follows a broken entry proves nothing
         previous = found_hash
     if seq == 0:
         problems.append("there is no first entry")
-    return book, (seq, previous)
+    return book, Position(seq, previous)
 
 
 def _differences(transaction: Transaction, book: Book) -> Iterator[str]:
     gone = book.erased_answers
+    kept = [row for row in transaction.rows("charges", book.start) if row[0] > book.start or row[0] in book.charges]
     tables: list[tuple[str, list[Row], list[Any]]] = [
         ("account", transaction.rows("accounts"), list(book.accounts.values())),
-        ("charge", transaction.rows("charges"), list(book.charges.values())),
-        ("line", transaction.rows("lines"), [(c, *line) for c, lines in book.lines.items() for line in lines]),
+        ("charge", kept, list(book.charges.values())),
+        ("line", _lines(transaction, book), [(c, *line) for c, lines in book.lines.items() for line in lines]),
         ("dataset", transaction.rows("datasets_stored"), book.datasets),
         ("quarantine", transaction.rows("quarantines"), [(*k, *v) for k, v in sorted(book.quarantines.items())]),
-        ("answer", transaction.rows("answer_ids"), [(charge,) for charge in sorted(book.answers) if charge not in gone]),
+        ("answer", _answer_ids(transaction, book), [(charge,) for charge in sorted(book.answers) if charge not in gone]),
     ]
     for name, stored, expected in tables:
         yield from _compared(name, [tuple(row) for row in stored], [tuple(row) for row in expected])
@@ -152,12 +194,26 @@ def _differences(transaction: Transaction, book: Book) -> Iterator[str]:
             yield f"the answer of ledger entry {charge_id} was altered"
 
 
+def _lines(transaction: Transaction, book: Book) -> list[Row]:
+    """The stored lines of the charges that the book has."""
+    running = [number for number in sorted(book.lines) if number <= book.start]
+    earlier = [(number, *line) for number in running for line in transaction.rows("lines_of", number)]
+    return [*earlier, *transaction.rows("lines", book.start)]
+
+
+def _answer_ids(transaction: Transaction, book: Book) -> list[Row]:
+    """The charges with a stored answer, of those that the book has."""
+    running = [(number,) for number in sorted(book.answers) if number <= book.start]
+    earlier = [row for row in running if transaction.row("answer_of", row[0])]
+    return [*earlier, *transaction.rows("answer_ids", book.start)]
+
+
 def text_problems(transaction: Transaction, book: Book) -> Iterator[str]:
     """Texts beside the chain that do not open their commitments, that are missing, or that should be erased."""
     wanted = {(seq, name) for seq, kind in book.kinds.items() if seq not in book.erased for name in TEXT_FIELDS[kind]}
     entry: dict[str, Any] = {}
     number = 0
-    for seq, name, salt, body in transaction.rows("texts"):
+    for seq, name, salt, body in transaction.rows("texts", book.start):
         if (seq, name) not in wanted:
             yield f"entry {seq} has a text {name} that it must not have"
             continue
@@ -178,9 +234,10 @@ def _tag_problems(transaction: Transaction, book: Book) -> Iterator[str]:
         if book.since is not None:
             yield "the secret of the tags is missing, or it names another entry than the one that began format 3"
         return
-    has_tags = {number for number, row in book.charges.items() if number >= tags.since and row.state != "REFUNDED"}
+    first = max(tags.since, book.start + 1)
+    has_tags = {number for number, row in book.charges.items() if number >= first and row.state != "REFUNDED"}
     expected = has_tags - book.erased
-    stored = {int(row[0]): tuple(row[1:]) for row in transaction.rows("tags")}
+    stored = {int(row[0]): tuple(row[1:]) for row in transaction.rows("tags") if row[0] > book.start}
     for number in sorted(expected ^ stored.keys())[:5]:
         yield f"the tags of ledger entry {number} are missing, or should be erased"
     for number in sorted(expected & stored.keys()):
@@ -200,7 +257,7 @@ def expected_tags(transaction: Transaction, tags: Tags, charge: int) -> tuple[st
 
 def seal_problems(transaction: Transaction, book: Book, head: Position) -> Iterator[str]:
     """Seals that are wrong, and entries of a governed ledger that no seal covers."""
-    seals = transaction.rows("seals")
+    seals = transaction.rows("seals", max(0, book.start - 1))
     if book.governed is None:
         if seals:
             yield "the ledger has seals, and no entry begins its governance"

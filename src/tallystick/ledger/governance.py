@@ -79,9 +79,7 @@ def govern(ledger: Ledger, signer: Signer, *, why: str) -> int:
     return position.seq
 
 
-def change_keys(
-    ledger: Ledger, kind: str, public: str, *, why: str, distrusted_from: int | None = None
-) -> int:
+def change_keys(ledger: Ledger, kind: str, public: str, *, why: str, distrusted_from: int | None = None) -> int:
     """Append ``key_add`` or ``key_retire``; return the number of the entry."""
     check_reason(why)
     if not isinstance(public, str) or not _PUBLIC.fullmatch(public):
@@ -146,7 +144,9 @@ def require_vouched(transaction: Transaction, keys: list[WriterKey], charge: int
     """Raise ``LedgerIntegrity`` unless the owner vouched for an answer from before governance."""
     vouched = journal.stored_entry(transaction, keys[0].added)["vouched"]
     if [charge, answer_hash] not in vouched:
-        raise _altered(f"the answer of ledger entry {charge} is from before governance, and its owner does not vouch for it")
+        raise _altered(
+            f"the answer of ledger entry {charge} is from before governance, and its owner does not vouch for it"
+        )
 
 
 def require_signed(
@@ -190,7 +190,11 @@ class Watch:
         """Replay the entries that are new since the last call; return the accounts whose totals or limits moved."""
         known = transaction.row("entry_at", self.position.seq) if self.position.seq else None
         if self.position.seq and (known is None or known[1] != self.position.hash):
-            self.book, self.position, self.is_new = Book(), Position(0, GENESIS), True  # a transaction of ours was not committed
+            self.book, self.position, self.is_new = (
+                Book(),
+                Position(0, GENESIS),
+                True,
+            )  # a transaction of ours was not committed
         if not self.position.seq:
             self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), self.position)
         before = {} if self.is_new else dict(self.book.accounts)
@@ -269,7 +273,9 @@ class Writer:
             return
         trusted = {key.public for key in self.keys_at(transaction, turn.governed) if key.retired is None}
         self.watch.require_tables(transaction, self.watch.follow(transaction, self.ledger, trusted))
-        transaction.run("seal_insert", newest.seq, turn.signer.public, turn.signer.sign(seal_terms(self.ledger, newest)))
+        transaction.run(
+            "seal_insert", newest.seq, turn.signer.public, turn.signer.sign(seal_terms(self.ledger, newest))
+        )
         self.sealed = newest
 
 

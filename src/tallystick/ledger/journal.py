@@ -341,9 +341,7 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     return Claim(charge._replace(key=request.key), True)
 
 
-def insert_tags(
-    transaction: Transaction, charge_id: int, principal: str, space: str, key: str, about: About
-) -> None:
+def insert_tags(transaction: Transaction, charge_id: int, principal: str, space: str, key: str, about: About) -> None:
     """Store the tags by which the charge of a key or of a question is found."""
     tags = transaction.tags
     if tags is None:
@@ -486,9 +484,7 @@ def _signed(transaction: Transaction, charge: ChargeRow, answer_hash: str) -> di
     return {"release_key": turn.signer.public, "signature": turn.signer.sign(terms)}
 
 
-def answer_terms(
-    ledger: str, charge: int, fence: int, begun: Mapping[str, Any], answer_hash: str
-) -> dict[str, object]:
+def answer_terms(ledger: str, charge: int, fence: int, begun: Mapping[str, Any], answer_hash: str) -> dict[str, object]:
     """What the signature of an answer covers. ``begun`` is the entry that began its charge."""
     return {
         "ledger": ledger,

@@ -671,9 +671,7 @@ class Charge:
     def burn(self) -> None:
         """EXECUTING -> BURNED: never refunded."""
         with self._ledger.store.write("burn") as transaction:
-            journal.burn(
-                transaction, self._held, self._ledger.now(), why="error", principal=self._ledger.principal
-            )
+            journal.burn(transaction, self._held, self._ledger.now(), why="error", principal=self._ledger.principal)
         self._row = self._held._replace(state="BURNED")
 
     def refund(self) -> None:

@@ -139,5 +139,3 @@ class Tags(NamedTuple):
 
     def _tag(self, kind: str, *parts: object) -> str:
         return hmac.digest(bytes.fromhex(self.secret), canonical([kind, *parts]).encode(), "sha256").hex()
-
-

@@ -100,12 +100,12 @@ def import_lines(
     with store.read() as transaction:
         if journal.head(transaction).seq:
             raise Refused("the target already holds a ledger; import only into an empty one")
-    reader = _parsed(lines)
+    reader = parsed(lines)
     opening = next(reader, {})
     ledger_id = opening.get("ledger")
     if not isinstance(ledger_id, str) or not re.fullmatch("[0-9a-f]{32}", ledger_id):
         raise InvalidInput("export", "this file", ALLOWED)
-    level = _level(opening)
+    level = level_of(opening)
     if level != ANSWERS:
         raise InvalidInput("export", f"level {level}", f"an export of level {ANSWERS}: the others hold no answers")
     anchor = AnchorFile(ledger_id, config)
@@ -123,7 +123,7 @@ def import_lines(
     return position
 
 
-def _level(opening: dict[str, Any]) -> str:
+def level_of(opening: dict[str, Any]) -> str:
     """The level that the first line of an export names."""
     if opening.get("format") == FIRST_FORMAT and len(opening) == 2:
         return ANSWERS
@@ -133,7 +133,7 @@ def _level(opening: dict[str, Any]) -> str:
     return str(level)
 
 
-def _parsed(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+def parsed(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     for line in lines:
         if len(line) > LONGEST_LINE:
             raise InvalidInput("export", f"a line of {len(line)} characters", f"lines of at most {LONGEST_LINE}")
@@ -222,10 +222,10 @@ def _replay_entry(transaction: Transaction, book: Book, last: Anchor, line: dict
         raise LedgerIntegrity(f"entry {seq} of the export says something that is not read")
     transaction.run("entry_insert", seq, line["hash"], body)
     _PROJECT[entry["kind"]](transaction, book, seq, entry)
-    for name, (salt, text) in _texts_of(line, seq).items():
+    for name, (salt, text) in texts_of(line, seq).items():
         transaction.run("text_insert", seq, name, salt, text)
     if "seal" in line:
-        transaction.run("seal_insert", seq, *_seal_of(line, seq))
+        transaction.run("seal_insert", seq, *seal_of(line, seq))
     if entry["kind"] == "commit" and answer is not None:
         if not isinstance(answer, str) or digest(answer) != entry["answer_hash"]:
             raise LedgerIntegrity(f"the answer of ledger entry {entry['charge']} was altered in the export")
@@ -233,7 +233,7 @@ def _replay_entry(transaction: Transaction, book: Book, last: Anchor, line: dict
     return Anchor(seq, line["hash"])
 
 
-def _texts_of(line: dict[str, Any], seq: int) -> dict[str, tuple[str, str]]:
+def texts_of(line: dict[str, Any], seq: int) -> dict[str, tuple[str, str]]:
     """The texts beside an entry of an export, by field, each with its salt."""
     texts = line.get("texts", {})
     is_shaped = isinstance(texts, dict) and all(
@@ -245,7 +245,7 @@ def _texts_of(line: dict[str, Any], seq: int) -> dict[str, tuple[str, str]]:
     return {name: (pair[0], pair[1]) for name, pair in texts.items()}
 
 
-def _seal_of(line: dict[str, Any], seq: int) -> tuple[str, str]:
+def seal_of(line: dict[str, Any], seq: int) -> tuple[str, str]:
     """The key and the signature of the seal of an entry of an export."""
     seal = line["seal"]
     if not (isinstance(seal, list) and len(seal) == 2 and all(isinstance(each, str) for each in seal)):

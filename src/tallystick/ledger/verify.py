@@ -150,9 +150,7 @@ def entries(transaction: Transaction, after: int = 0) -> Iterator[Row]:
         last = page[-1][0]
 
 
-def _replayed(
-    transaction: Transaction, book: Book, start: Position, problems: list[str]
-) -> tuple[Book, Position]:
+def _replayed(transaction: Transaction, book: Book, start: Position, problems: list[str]) -> tuple[Book, Position]:
     """Replay the entries after ``start``; stop at the first that is wrong."""
     seq, previous = start
     for position, found_hash, body in entries(transaction, seq):
@@ -184,7 +182,11 @@ def _differences(transaction: Transaction, book: Book) -> Iterator[str]:
         ("line", _lines(transaction, book), [(c, *line) for c, lines in book.lines.items() for line in lines]),
         ("dataset", transaction.rows("datasets_stored"), book.datasets),
         ("quarantine", transaction.rows("quarantines"), [(*k, *v) for k, v in sorted(book.quarantines.items())]),
-        ("answer", _answer_ids(transaction, book), [(charge,) for charge in sorted(book.answers) if charge not in gone]),
+        (
+            "answer",
+            _answer_ids(transaction, book),
+            [(charge,) for charge in sorted(book.answers) if charge not in gone],
+        ),
     ]
     for name, stored, expected in tables:
         yield from _compared(name, [tuple(row) for row in stored], [tuple(row) for row in expected])

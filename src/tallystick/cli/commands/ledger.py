@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tallystick.cli.commands import ledger_upkeep
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.cli.wording import in_shell, running_command
 from tallystick.errors import InvalidInput
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tallystick.ledger.first_write import Missing
+    from tallystick.ledger.verify import Report
 
 app = typer.Typer(
     help="Make, show, verify, accept, export and import the record.", no_args_is_help=True, rich_markup_mode=None
@@ -104,7 +106,10 @@ def show(ledger: Place = None, as_json: Json = False) -> None:
 
 @app.command()
 def head(ledger: Place = None, as_json: Json = False) -> None:
-    """Print the hash of the newest entry, for --expect-head on another host."""
+    """Print the hash of the newest entry.
+
+    Another host gives it as --expect-head.
+    """
     with opened(ledger) as book:
         newest = book.head()
         facts = {"ledger": book.id, "entries": newest.seq, "head": newest.hash, "seen": book.is_seen}
@@ -124,7 +129,10 @@ def accept(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Allow this host to write to a ledger that it has not seen before, or to an older copy."""
+    """Let this host write to a ledger that is new to it.
+
+    The ledger may also be an older copy, after the newest one was lost.
+    """
     first, after_loss = _reasons(first_use, why, older)
     if expect_head is None and first is None and after_loss is None:
         allowed = "--expect-head HASH, --first-use --why TEXT if no head is known, or --older --why TEXT after a loss"
@@ -161,9 +169,17 @@ def _say_missing(out: Console, missing: Missing | None) -> None:
 def verify(
     ledger: Place = None,
     receipt: Annotated[list[Path] | None, typer.Option("--receipt", help="Also check this receipt.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Check from the first entry, not from a checkpoint.")] = False,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE", help="Check this export instead of a ledger.")
+    ] = None,
+    by: Annotated[str | None, typer.Option("--by", help="The export must be signed by this public key.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Recompute the hash chain, every total, row and cost; exit 6 if anything was altered."""
+    """Recompute the chain and every total, row and cost.
+
+    The exit code is 6 if anything was altered.
+    """
     from tallystick.ledger import Receipt
 
     receipts = []
@@ -172,9 +188,12 @@ def verify(
             receipts.append(Receipt.from_json(read_text(path)))
         except OSError as error:
             raise unreadable("receipt", path, error) from None
-    with opened(ledger, inspect=True) as book, working("verifying"):
-        report = book.verify(receipts=receipts).require()
-        underpriced = book.underpriced()
+    if export is not None:
+        report, underpriced = _verified_export(export, by, is_alone=not receipts and ledger is None), []
+    else:
+        with opened(ledger, inspect=True) as book, working("verifying"):
+            report = book.verify(receipts=receipts, full=full or bool(receipts)).require()
+            underpriced = book.underpriced()
     facts = {
         "ledger": report.ledger,
         "intact": report.intact,
@@ -186,6 +205,9 @@ def verify(
         "underpriced": underpriced,
         "not_checked": list(report.not_checked),
         "losses": list(report.losses),
+        "sealed": report.sealed,
+        "ask_again": list(report.distrusted),
+        "checkpoint": report.checkpoint,
     }
 
     def say(out: Console) -> None:
@@ -197,6 +219,11 @@ def verify(
         out.print(f"head {report.head}", soft_wrap=True)
         if receipts:
             out.print(f"{len(receipts)} receipts agree with the record")
+        if report.sealed:
+            out.print("every entry since its governance began is sealed")
+        if report.distrusted:
+            listed = ", ".join(map(str, report.distrusted))
+            out.print(f"signed by a stolen key, ask again: ledger entries {listed}", soft_wrap=True)
         for line in report.losses:
             out.print(f"lost: {line}", soft_wrap=True, markup=False)
         for part in report.not_checked:
@@ -207,15 +234,41 @@ def verify(
     deliver(Answer("ledger.verify", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
 
 
+def _verified_export(path: Path, by: str | None, *, is_alone: bool) -> Report:
+    """Check an export without a ledger."""
+    from tallystick.ledger.offline import verify_export
+
+    if not is_alone:
+        raise InvalidInput("export", str(path), "the export alone: --ledger and --receipt need a ledger")
+    try:
+        with open(path, encoding="ascii", errors="replace", opener=regular) as lines, working("verifying"):
+            return verify_export(lines, by=by).require()
+    except OSError as error:
+        raise unreadable("export", path, error) from None
+
+
+Level = Annotated[
+    str,
+    typer.Option(
+        "--level", help="chain (no texts, no answers), record (with texts) or answers (all; can be imported)."
+    ),
+]
+
+
 @app.command()
 def export(
     ledger: Place = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead of stdout.")] = None,
+    level: Level = "answers",
 ) -> None:
-    """The whole record as JSON lines, ending in a checkpoint signed with your Ed25519 key."""
+    """Write the record as JSON lines.
+
+    The last line is a checkpoint, signed with your Ed25519 key.
+    """
     with opened(ledger) as book, working("exporting"):
+        lines = book.export(level=level)
         if out is None:
-            for line in book.export():
+            for line in lines:
                 sys.stdout.write(line + "\n")
             return
         from tallystick.publish.export import check_unused  # it loads tables
@@ -223,7 +276,7 @@ def export(
         check_unused("out", out, book)
         try:
             with written_whole(out) as new, open(new, "w", encoding="ascii", opener=_private) as file:
-                for line in book.export():
+                for line in lines:
                     file.write(line + "\n")
         except OSError as error:
             raise InvalidInput("out", str(out), f"a file that can be written ({error.strerror})") from None
@@ -249,7 +302,10 @@ def import_(
     why: FirstWhy = None,
     as_json: Json = False,
 ) -> None:
-    """Replay an export into an empty place; every rule is checked again and the head hash is the same."""
+    """Replay an export into an empty place.
+
+    Every rule is checked again, and the head hash is the same.
+    """
     from tallystick.ledger import import_ledger
 
     first, after_loss = _reasons(first_use, why, older)
@@ -280,3 +336,6 @@ def import_(
                 out.print(in_shell(remedy, running_command()), soft_wrap=True, markup=False)
 
     deliver(Answer("ledger.import", {"file": str(file), "ledger": place}, facts, say), as_json=as_json)
+
+
+ledger_upkeep.register(app)

@@ -1,0 +1,155 @@
+"""``tallystick ledger``: govern a ledger, manage its keys, erase texts, and make checkpoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallystick.cli.output import Answer, Json, Place, Why, deliver, working
+from tallystick.ledger.book import opened, place_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+key_app = typer.Typer(help="The keys that may write to a governed ledger.", no_args_is_help=True, rich_markup_mode=None)
+Public = Annotated[str, typer.Argument(metavar="KEY", help="A public key: 64 digits of 0-9 and a-f.")]
+
+
+def govern(why: Why, ledger: Place = None, as_json: Json = False) -> None:
+    """Let only holders of a key write.
+
+    Every later entry is sealed, and every answer is signed.
+    """
+    with opened(ledger) as book, working("verifying"):
+        number = book.govern(why=why)
+        public = book.signer().public
+        facts = {"ledger": book.id, "entry": number, "key": public}
+
+    def say(out: Console) -> None:
+        out.print(f"Ledger entry {number} begins the governance of this ledger.")
+        out.print(f"Its first key is yours: {public}", soft_wrap=True)
+        out.print("Others can read it. Let a second person or host write: tallystick ledger key add KEY --why REASON")
+
+    deliver(Answer("ledger.govern", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
+
+
+@key_app.command("show")
+def show_key(ledger: Place = None, as_json: Json = False) -> None:
+    """Print your own public key, for the owner of a governed ledger."""
+    with opened(ledger) as book:
+        public = book.signer().public
+    say = lambda out: out.print(public, soft_wrap=True)  # noqa: E731
+    deliver(Answer("ledger.key.show", {"ledger": place_of(ledger)}, {"key": public}, say), as_json=as_json)
+
+
+@key_app.command("list")
+def list_keys(ledger: Place = None, as_json: Json = False) -> None:
+    """List the keys of a governed ledger, and when each was added or retired."""
+    with opened(ledger) as book:
+        keys = book.keys()
+    facts = {"keys": [key._asdict() for key in keys]}
+
+    def say(out: Console) -> None:
+        for key in keys:
+            state = "may write" if key.retired is None else f"retired in entry {key.retired}"
+            out.print(f"{key.public}  added in entry {key.added}, {state}", soft_wrap=True)
+        if not keys:
+            out.print("This ledger is not governed: every user who can open it can write.")
+
+    deliver(Answer("ledger.key.list", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
+
+
+@key_app.command("add")
+def add_key(public: Public, why: Why, ledger: Place = None, as_json: Json = False) -> None:
+    """Let the holder of another key write, too."""
+    with opened(ledger) as book:
+        number = book.add_key(public, why=why)
+    facts = {"key": public, "entry": number}
+    say = lambda out: out.print(f"Added in ledger entry {number}.")  # noqa: E731
+    deliver(Answer("ledger.key.add", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
+
+
+@key_app.command("retire")
+def retire_key(
+    public: Public,
+    why: Why,
+    ledger: Place = None,
+    distrusted_from: Annotated[
+        int | None,
+        typer.Option("--distrusted-from", metavar="ENTRY", help="Stolen: the first entry that may not be its owner's."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Stop accepting a key. Its earlier seals and signatures stay valid."""
+    with opened(ledger) as book:
+        number = book.retire_key(public, why=why, distrusted_from=distrusted_from)
+        distrusted = list(book.verify().distrusted)
+    facts = {"key": public, "entry": number, "ask_again": distrusted}
+
+    def say(out: Console) -> None:
+        out.print(f"Retired in ledger entry {number}.")
+        if distrusted:
+            listed = ", ".join(map(str, distrusted))
+            out.print(f"The key signed these answers since it was stolen. Ask again: ledger entries {listed}.")
+
+    deliver(Answer("ledger.key.retire", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
+
+
+def erase(
+    entries: Annotated[list[int], typer.Argument(metavar="ENTRY...", help="Numbers of ledger entries.")],
+    why: Why,
+    ledger: Place = None,
+    answers: Annotated[bool, typer.Option("--answers", help="Also erase the answers of these charges.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Erase reasons, keys and questions of entries.
+
+    What was paid stays, and the chain verifies as before.
+    """
+    with opened(ledger) as book:
+        erased = book.erase(*entries, why=why, answers=answers)
+    facts = {"entry": erased.seq, "texts_of": list(erased.entries), "answers_of": list(erased.answers)}
+
+    def say(out: Console) -> None:
+        texts = ", ".join(map(str, erased.entries))
+        numbers = ", ".join(map(str, erased.answers))
+        if texts:
+            out.print(f"Erased the texts of ledger entries {texts}. The same question costs again.", soft_wrap=True)
+        if numbers:
+            out.print(f"Erased the answers of ledger entries {numbers}.", soft_wrap=True)
+        out.print(f"Ledger entry {erased.seq} records it.")
+        out.print("The files still hold them until you run: tallystick ledger purge")
+
+    deliver(Answer("ledger.erase", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
+
+
+def purge(ledger: Place = None, as_json: Json = False) -> None:
+    """Remove erased texts from the files, too."""
+    with opened(ledger) as book, working("rewriting"):
+        book.purge()
+
+    def say(out: Console) -> None:
+        out.print("Rewritten. Erased texts are gone from the files of this ledger.")
+        out.print("Not reached: backups, archived logs of the database, exports, cards and receipts.")
+
+    deliver(Answer("ledger.purge", {"ledger": place_of(ledger)}, {"purged": True}, say), as_json=as_json)
+
+
+def checkpoint(ledger: Place = None, as_json: Json = False) -> None:
+    """Sign the state, so that verify reads only what is new.
+
+    Everything is verified first.
+    """
+    with opened(ledger) as book, working("verifying"):
+        report = book.make_checkpoint()
+    facts = {"ledger": report.ledger, "entries": report.entries, "head": report.head}
+    say = lambda out: out.print(f"Intact up to entry {report.entries}. 'ledger verify' now begins there.")  # noqa: E731
+    deliver(Answer("ledger.checkpoint", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to those of ``tallystick ledger``."""
+    for command in (govern, checkpoint, erase, purge):
+        app.command()(command)
+    app.add_typer(key_app, name="key")

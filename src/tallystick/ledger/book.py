@@ -281,8 +281,8 @@ class Ledger:
         behind = newest_at - self.now()
         if behind > BACKWARDS:
             raise Unavailable(
-                f"The clock of this ledger is {behind / 1000:.0f} seconds behind its newest entry. Nothing was written. "
-                "Set the clock, or wait"
+                f"The clock of this ledger is {behind / 1000:.0f} seconds behind its newest entry. Nothing was "
+                "written. Set the clock, or wait"
             )
 
     def _upgrade(self, transaction: Transaction) -> None:
@@ -562,7 +562,7 @@ class Ledger:
     def verify(self, *, receipts: Sequence[Receipt] = (), full: bool = True) -> Report:
         """Recompute the chain, the totals and every row; see ``verify.Report``.
 
-        ``full=False`` begins at the newest signed checkpoint (``make_checkpoint``), so it takes the time of what is new.
+        ``full=False`` begins at the newest checkpoint (``make_checkpoint``), so it takes the time of what is new.
         """
         return verify(self, receipts=tuple(receipts), full=full)
 

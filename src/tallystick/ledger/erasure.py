@@ -76,8 +76,8 @@ def _require_erasable(transaction: Transaction, number: int) -> None:
         raise InvalidInput("entries", number, "the number of an existing ledger entry")
     if not journal.is_new_format(transaction, number):
         raise Refused(
-            f"ledger entry {number} is of format 2: its texts are in the chain itself, and cannot be erased. Nothing was "
-            "changed"
+            f"ledger entry {number} is of format 2: its texts are in the chain itself, and cannot be erased. "
+            "Nothing was changed"
         )
     kind = journal.stored_entry(transaction, number)["kind"]
     if kind not in ERASABLE:

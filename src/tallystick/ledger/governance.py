@@ -113,6 +113,8 @@ def _check_change(keys: list[WriterKey], kind: str, public: str, seq: int, distr
         raise InvalidInput("distrusted_from", distrusted_from, f"an entry from {known[0].added} to {seq}")
 
 
+START: Final = Position(0, GENESIS)
+"""The position before the first entry."""
 _PUBLIC: Final = re.compile("[0-9a-f]{64}")
 
 
@@ -182,7 +184,7 @@ class Watch:
     """
 
     book: Book = field(default_factory=Book)
-    position: Position = Position(0, GENESIS)
+    position: Position = START
     is_new: bool = True
     """True until every account was compared once."""
 
@@ -190,11 +192,7 @@ class Watch:
         """Replay the entries that are new since the last call; return the accounts whose totals or limits moved."""
         known = transaction.row("entry_at", self.position.seq) if self.position.seq else None
         if self.position.seq and (known is None or known[1] != self.position.hash):
-            self.book, self.position, self.is_new = (
-                Book(),
-                Position(0, GENESIS),
-                True,
-            )  # a transaction of ours was not committed
+            self._forget()  # a transaction of ours was not committed
         if not self.position.seq:
             self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), self.position)
         before = {} if self.is_new else dict(self.book.accounts)
@@ -204,6 +202,10 @@ class Watch:
                 self._apply(int(seq), str(stored), str(body))
         return [number for number, row in self.book.accounts.items() if before.get(number) is not row]
 
+    def _forget(self) -> None:
+        """Begin again with the next turn."""
+        self.book, self.position, self.is_new = Book(), START, True
+
     def _apply(self, seq: int, stored: str, body: str) -> None:
         try:
             if seq != self.position.seq + 1 or link(self.position.hash, body) != stored:
@@ -212,7 +214,7 @@ class Watch:
                 raise Broken(f"entry {seq} is not canonical JSON")
             self.book.apply(seq, body)
         except (Broken, Refused, ValueError) as problem:
-            self.book, self.position, self.is_new = Book(), Position(0, GENESIS), True
+            self._forget()
             raise _altered(str(problem)) from None
         self.position = Position(seq, stored)
 
@@ -221,7 +223,7 @@ class Watch:
         for number in accounts:
             row = transaction.row("account_by_id", number)
             if row is None or tuple(row) != tuple(self.book.accounts[number]):
-                self.book, self.position, self.is_new = Book(), Position(0, GENESIS), True
+                self._forget()
                 raise _altered(f"the totals of account {number} differ from the chain: someone edited the table")
 
 

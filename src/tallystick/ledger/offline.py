@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tallystick.errors import Refused
-from tallystick.ledger.chain import GENESIS, canonical, digest, link
-from tallystick.ledger.governance import seal_terms
+from tallystick.ledger.chain import canonical, digest, link
+from tallystick.ledger.governance import START, seal_terms
 from tallystick.ledger.journal import Position
 from tallystick.ledger.replay import Book, Broken
 from tallystick.ledger.signing import verified
@@ -24,7 +24,7 @@ class _Reading:
 
     level: str
     book: Book = field(default_factory=Book)
-    head: Position = Position(0, GENESIS)
+    head: Position = START
     sealed: int = 0
     texts: dict[int, set[str]] = field(default_factory=dict)
     answers: set[int] = field(default_factory=set)

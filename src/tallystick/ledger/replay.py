@@ -341,7 +341,7 @@ def _govern(book: Book, seq: int, entry: dict[str, Any]) -> None:
     for charge, answer_hash in entry["vouched"]:
         is_stored = book.answers.get(charge) == answer_hash or charge <= book.start
         book.require(is_stored, seq, "an answer that was not stored is vouched for")
-    book.vouched = {charge: answer_hash for charge, answer_hash in entry["vouched"]}
+    book.vouched = dict(entry["vouched"])
     book.keys_of_writers.append(WriterKey(entry["public"], seq))
     book.governed = seq
 

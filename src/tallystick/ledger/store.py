@@ -127,11 +127,14 @@ STATEMENTS: Final[dict[str, str]] = {
         f"{CHARGE_READ} JOIN tag t ON t.charge_id = c.id WHERE t.request_tag = ? AND c.state = 'COMMITTED' "
         "ORDER BY c.id LIMIT 1"
     ),
-    "charges": f"SELECT {CHARGE_COLUMNS} FROM charge WHERE last_seq > ? OR state IN ('RESERVED', 'EXECUTING') ORDER BY id",
+    "charges": (
+        f"SELECT {CHARGE_COLUMNS} FROM charge WHERE last_seq > ? OR state IN ('RESERVED', 'EXECUTING') ORDER BY id"
+    ),
     "charges_of": (
         "SELECT c.id, c.principal, coalesce(k.body, c.key), c.request, c.state, c.fence, c.lease_until, c.last_seq, "
         "l.a0, l.a1, e.body, w.body FROM line l JOIN charge c ON c.id = l.charge_id JOIN entry e ON e.seq = c.id "
-        "LEFT JOIN entry_text k ON k.entry = c.id AND k.field = 'key' LEFT JOIN entry_text w ON w.entry = c.id AND w.field = 'why' "
+        "LEFT JOIN entry_text k ON k.entry = c.id AND k.field = 'key' "
+        "LEFT JOIN entry_text w ON w.entry = c.id AND w.field = 'why' "
         "WHERE l.account_id = ? AND c.id > ? ORDER BY c.id LIMIT ?"
     ),
     "charge_entries": "SELECT c.id, e.body FROM charge c JOIN entry e ON e.seq = c.id ORDER BY c.id",
@@ -153,7 +156,9 @@ STATEMENTS: Final[dict[str, str]] = {
     "answer_ids": "SELECT charge_id FROM answer WHERE charge_id > ? ORDER BY charge_id",
     "answer_delete": "DELETE FROM answer WHERE charge_id = ?",
     "text_insert": "INSERT INTO entry_text (entry, field, salt, body) VALUES (?, ?, ?, ?)",
-    "text_insert_3": "INSERT INTO entry_text (entry, field, salt, body) VALUES (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?)",
+    "text_insert_3": (
+        "INSERT INTO entry_text (entry, field, salt, body) VALUES (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?)"
+    ),
     "text_delete": "DELETE FROM entry_text WHERE entry = ? AND field = ?",
     "text_at": "SELECT salt, body FROM entry_text WHERE entry = ? AND field = ?",
     "texts_of": "SELECT field, salt, body FROM entry_text WHERE entry = ? ORDER BY field",

@@ -6,7 +6,9 @@
     {"checkpoint": {"ledger": ..., "seq": n, "head": ..., "at": ...}, "by": public key, "signature": ...}
 
 The level ``chain`` has neither texts nor answers: it is enough to check all totals, rules, seals and signatures.
-``record`` adds the texts, and ``answers`` the answers, too: that one can be imported. The last line is an Ed25519 signed checkpoint. A replayed ledger keeps its id, so its anchors keep working: on one host
+``record`` adds the texts, and ``answers`` the answers, too: that one can be imported.
+
+The last line is an Ed25519 signed checkpoint. A replayed ledger keeps its id, so its anchors keep working: on one host
 only one of the two copies can be used from then on, and the one left behind is refused as old. Two hosts have two
 anchors: there, stop using the first copy before you use the second.
 """

@@ -14,7 +14,6 @@ from tallystick.cards.fits import FitPlan
 from tallystick.cards.page import page
 from tallystick.digits import nearest
 from tallystick.errors import InvalidInput, Refused, TallystickError
-from tallystick.ledger.chain import digest, encode_answer
 from tallystick.printing import json_text, visible
 from tallystick.regular_file import read_text, write_whole, written_whole
 
@@ -102,7 +101,7 @@ def card(
     account, receipt = release.plan.account, release.receipt
     if account is None or receipt is None:
         raise Refused("this release was not paid by an account, so there is nothing that a card could promise")
-    if digest(encode_answer(release.answer)) != receipt.answer_hash:
+    if not account.ledger.has_answer(receipt, release.answer):
         raise Refused("these are not the numbers that were paid for, so a card would promise something about others")
     _, entry = account.ledger.charge_row(receipt.charge)
     name = dataset or release.plan.query.table.name

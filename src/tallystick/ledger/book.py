@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Unavailable
 from tallystick.ledger import erasure, first_write, governance, journal, opening, places, views
 from tallystick.ledger.account import Account
-from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, digest
+from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, encode_answer
 from tallystick.ledger.copies import CopyLock
 from tallystick.ledger.erasure import Erased
 from tallystick.ledger.filters import LARGEST
@@ -27,7 +27,7 @@ from tallystick.ledger.registry import Registered, registered
 from tallystick.ledger.replay import FORMAT_2, FORMAT_3, WriterKey
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction
-from tallystick.ledger.texts import Tags, opens
+from tallystick.ledger.texts import Tags, is_answer, opens
 from tallystick.ledger.transfer import ANSWERS, export_lines, import_lines
 from tallystick.ledger.verify import Report, entries, make_checkpoint, verify
 from tallystick.place import Place, is_foreign_url, shown
@@ -97,6 +97,7 @@ class Ledger:
             self._known = self._places.read()
             self._anchor = AnchorFile(self.id, config)
             self.writer = Writer(self.id, Signer.of_user_if_there(config))
+            self.store.on_end(self.writer.end)
             if older is not None:
                 self._use_older(older)
             if not inspect:
@@ -112,7 +113,6 @@ class Ledger:
             self.store.close()
             raise
         self.store.on_write(self._require_anchored)
-        self.store.on_end(self.writer.end)
         self.store.on_connect(self._check_connection)
 
     def _opened_store(
@@ -194,6 +194,7 @@ class Ledger:
             return
         self._anchor.require_writable()
         with self.store.write("first use") as transaction:
+            self._begin_turn(transaction)
             first_write.record_first_use(transaction, self.now(), principal=self.principal, why=why)
         self._keep_place()
 
@@ -204,6 +205,7 @@ class Ledger:
             return
         self._anchor.require_writable()
         with self.store.write("older copy") as transaction:
+            self._begin_turn(transaction)
             newest = first_write.record_older(transaction, self.now(), missing.seen, principal=self.principal, why=why)
         self._anchor.replace(newest)
         self._keep_place()
@@ -271,6 +273,11 @@ class Ledger:
         newest = transaction.latest = journal.head(transaction)
         if (anchor.seq, anchor.head) != newest:  # a writer may be about to write its anchor
             self._compare(anchor, transaction)
+        self._begin_turn(transaction)
+
+    def _begin_turn(self, transaction: Transaction) -> None:
+        """Note the start of a write: who may write, and since when texts are beside the chain."""
+        newest = transaction.latest = journal.head(transaction)
         transaction.turn = turn = self.writer.begin(transaction, newest)
         self._require_clock(turn.newest_at)
         if transaction.tags is None:
@@ -439,15 +446,16 @@ class Ledger:
             reserved = journal.stored_entry(transaction, charge.id)
             done = transaction.row("entry_at", charge.last_seq)
             keys = self.writer.keys_at(transaction, self._governed(transaction))
-            if keys and charge.last_seq < keys[0].added and row is not None:
-                require_vouched(transaction, keys, charge.id, digest(row[0]))
+            final = journal.stored_entry(transaction, charge.last_seq)
+            if keys and charge.last_seq < keys[0].added:
+                require_vouched(transaction, keys, charge.id, final["answer_hash"])
             if row is None and self._is_erased(transaction, charge.id):
                 raise Refused(f"the answer of ledger entry {charge.id} was erased. Asked again, it is charged again")
             lines = []
             for account_id, a0, a1 in reserved["lines"]:
                 account = journal.account_row(transaction, account_id)
                 lines.append((account.id, account.name, account.filter, a0, a1))
-        if row is None or done is None or (final := json.loads(done[2])).get("answer_hash") != digest(row[0]):
+        if row is None or done is None or not is_answer(str(final.get("answer_hash")), row[0], row[1]):
             altered = f"the stored answer of ledger entry {charge.id} was altered"
             raise LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
         if keys and charge.last_seq > keys[0].added:
@@ -468,6 +476,13 @@ class Ledger:
         """True if an entry says that the answer of a charge was erased."""
         bodies = (json.loads(body) for _, _, body in entries(transaction))
         return any(body["kind"] == "erase" and charge_id in body["answers_of"] for body in bodies)
+
+    def has_answer(self, receipt: Receipt, answer: Any) -> bool:
+        """True if this is the answer that is stored for the charge of a receipt."""
+        with self.store.read() as transaction:
+            row = transaction.row("answer_of", receipt.charge)
+        body = encode_answer(answer)
+        return row is not None and row[0] == body and is_answer(receipt.answer_hash, body, row[1])
 
     def is_about(self, charge_id: int, *requests: str) -> bool | None:
         """True if a charge was made for one of these request texts; None if its own text was erased."""

@@ -66,10 +66,7 @@ def govern(ledger: Ledger, signer: Signer, *, why: str) -> int:
     with ledger.store.write("govern") as transaction:
         if ledger.writer.newest[2] is not None:
             raise Refused("this ledger is governed already. Nothing was changed")
-        vouched = []
-        for (number,) in transaction.rows("answer_ids", 0):
-            row = transaction.row("answer_of", number)
-            vouched.append([int(number), digest(row[0] if row else "")])
+        vouched = [_answer_hash(transaction, int(number)) for (number,) in transaction.rows("answer_ids", 0)]
         position = journal.append(
             transaction, "govern", ledger.now(),
             principal=ledger.principal, why=committed(why), public=signer.public, vouched=vouched,
@@ -77,6 +74,12 @@ def govern(ledger: Ledger, signer: Signer, *, why: str) -> int:
         _seal_as(transaction, position, signer)
     ledger.writer.signer = signer
     return position.seq
+
+
+def _answer_hash(transaction: Transaction, charge: int) -> list[Any]:
+    """A charge, and the hash of its answer in the chain."""
+    row = ChargeRow(*(transaction.row("charge_by_id", charge) or ()))
+    return [charge, journal.stored_entry(transaction, row.last_seq)["answer_hash"]]
 
 
 def change_keys(ledger: Ledger, kind: str, public: str, *, why: str, distrusted_from: int | None = None) -> int:

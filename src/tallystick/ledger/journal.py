@@ -467,12 +467,26 @@ def start(transaction: Transaction, charge: ChargeRow, at: int) -> Position:
     return position
 
 
-def commit(transaction: Transaction, charge: ChargeRow, answer: str, at: int) -> Position:
+class Stored(NamedTuple):
+    """Where an answer is stored: its entry, the time in it, and the commitment to the answer."""
+
+    position: Position
+    at: int
+    answer_hash: str
+
+
+def commit(transaction: Transaction, charge: ChargeRow, answer: str, at: int) -> Stored:
     """EXECUTING -> COMMITTED, with the answer in the same transaction; only then may it be returned."""
-    fields = {"answer_hash": digest(answer), **_signed(transaction, charge, digest(answer))}
+    text = committed(answer)
+    fields = {"answer_hash": text.commitment, **_signed(transaction, charge, text.commitment)}
     position = _move(transaction, charge, "EXECUTING", "COMMITTED", "commit", at, **fields)
-    transaction.run("answer_insert", charge.id, answer)
-    return position
+    transaction.run("answer_insert", charge.id, answer, text.salt)
+    return Stored(position, time_of(transaction, at), text.commitment)
+
+
+def time_of(transaction: Transaction, at: int) -> int:
+    """The time of the entry that was appended last: times do not run backwards."""
+    return transaction.turn.newest_at if isinstance(transaction.turn, Turn) else at
 
 
 def _signed(transaction: Transaction, charge: ChargeRow, answer_hash: str) -> dict[str, str]:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tallystick.errors import Refused
-from tallystick.ledger.chain import canonical, digest, link
+from tallystick.ledger.chain import canonical, link
 from tallystick.ledger.governance import START, seal_terms
 from tallystick.ledger.journal import Position
 from tallystick.ledger.replay import Book, Broken
 from tallystick.ledger.signing import verified
-from tallystick.ledger.texts import TEXT_FIELDS, opens
-from tallystick.ledger.transfer import ANSWERS, CHAIN, level_of, parsed, seal_of, texts_of
+from tallystick.ledger.texts import TEXT_FIELDS, is_answer, opens
+from tallystick.ledger.transfer import ANSWERS, CHAIN, answer_in, level_of, parsed, seal_of, texts_of
 from tallystick.ledger.verify import Report
 
 
@@ -48,10 +48,10 @@ class _Reading:
             self._take_seal(line, seq)
 
     def _take_answer(self, line: dict[str, Any], entry: dict[str, Any]) -> None:
-        answer = line.get("answer")
-        if answer is None:
+        if line.get("answer") is None:
             return
-        if entry["kind"] != "commit" or not isinstance(answer, str) or digest(answer) != entry["answer_hash"]:
+        salt, text = answer_in(line)
+        if entry["kind"] != "commit" or text is None or not is_answer(entry["answer_hash"], text, salt):
             raise Broken(f"the answer in entry {self.head.seq} was altered")
         self.answers.add(entry["charge"])
 

@@ -40,9 +40,9 @@ from tallystick.errors import (
     Unavailable,
 )
 from tallystick.ledger import journal, views
-from tallystick.ledger.chain import canonical, check_reason, checked, decode_answer, digest, encode_answer
+from tallystick.ledger.chain import canonical, check_reason, checked, decode_answer, encode_answer
 from tallystick.ledger.filters import LARGEST, Amount
-from tallystick.ledger.journal import ChargeRow, Position, Request, Terms
+from tallystick.ledger.journal import ChargeRow, Position, Request, Stored, Terms
 from tallystick.ledger.retirement import require_not_retired
 from tallystick.ledger.software import versions
 from tallystick.ledger.texts import space_of
@@ -466,7 +466,7 @@ class Charge:
         self._taken(started=started, text=None)
         return self
 
-    def _taken(self, *, started: bool, text: str | None) -> tuple[Position, int] | None:
+    def _taken(self, *, started: bool, text: str | None) -> Stored | None:
         """Take the amount; with ``text`` also store that answer in the same transaction, and return its place."""
         self._is_forgotten = False
         add_charge(self)
@@ -495,7 +495,7 @@ class Charge:
                 at = ledger.now()
                 claim = journal.reserve(transaction, wanted, at, started=started)
                 if claim.fresh and text is not None:
-                    stored = journal.commit(transaction, claim.charge, text, at), at
+                    stored = journal.commit(transaction, claim.charge, text, at)
         except BudgetExceeded as problem:
             raise self._with_remedies(problem) from None
         if not claim.fresh:
@@ -508,7 +508,7 @@ class Charge:
         text = encode_answer(answer)
         place = self._taken(started=True, text=text)
         assert place is not None
-        return self._committed(text, *place)
+        return self._committed(text, place)
 
     def rehearse(self) -> None:
         """Raise the refusal or the denial that taking the amount would meet; nothing is taken."""
@@ -607,11 +607,11 @@ class Charge:
     def commit(self, answer: Any = None) -> Receipt:
         """EXECUTING -> COMMITTED: store the answer durably, then return the receipt."""
         text = encode_answer(answer)
-        return self._committed(text, *self._store(text))
+        return self._committed(text, self._store(text))
 
-    def _committed(self, text: str, position: Position, at: int) -> Receipt:
+    def _committed(self, text: str, stored: Stored) -> Receipt:
         """Remember that this answer is stored there, and make the receipt."""
-        self._row = self._held._replace(state="COMMITTED", last_seq=position.seq)
+        self._row = self._held._replace(state="COMMITTED", last_seq=stored.position.seq)
         self.answer = decode_answer(text)
         self.receipt = Receipt(
             ledger=self._ledger.id,
@@ -619,14 +619,14 @@ class Charge:
             lines=tuple((account.id, account.name, account.filter, a0, a1) for account, a0, a1 in self._terms.lines),
             plan_hash=self._terms.plan_hash,
             request=self._held.request,
-            answer_hash=digest(text),
-            seq=position.seq,
-            head=position.hash,
-            at=at,
+            answer_hash=stored.answer_hash,
+            seq=stored.position.seq,
+            head=stored.position.hash,
+            at=stored.at,
         )
         return self.receipt
 
-    def _store(self, text: str) -> tuple[Position, int]:
+    def _store(self, text: str) -> Stored:
         """Commit, again after a short pause when the store went away: the answer stays the same, so that is safe."""
         reply_lost = False
         for pause in self._ledger.store.pauses:
@@ -644,21 +644,21 @@ class Charge:
         except Refused:
             return self._recorded(text)
 
-    def _try_to_store(self, text: str) -> tuple[Position, int]:
+    def _try_to_store(self, text: str) -> Stored:
         at = self._ledger.now()
         with self._ledger.store.write("commit") as transaction:
-            return journal.commit(transaction, self._held, text, at), at
+            return journal.commit(transaction, self._held, text, at)
 
-    def _recorded(self, text: str) -> tuple[Position, int]:
+    def _recorded(self, text: str) -> Stored:
         """Position at which an earlier attempt, whose reply was lost, committed this answer; refused if it did not."""
         with self._ledger.store.read() as transaction:
             charge = ChargeRow(*(transaction.row("charge_by_id", self.id) or self._held))
             answer = transaction.row("answer_of", self.id)
-            if (charge.state, charge.fence, answer) != ("COMMITTED", self.fence, (text,)):
+            if (charge.state, charge.fence) != ("COMMITTED", self.fence) or answer is None or answer[0] != text:
                 raise journal.lost(self._held)
-            body = journal.entry_body(transaction, charge.last_seq)
+            body = journal.stored_entry(transaction, charge.last_seq)
             row = transaction.row("entry_at", charge.last_seq) or ()
-        return Position(int(row[0]), str(row[1])), int(body["at"])
+        return Stored(Position(int(row[0]), str(row[1])), int(body["at"]), body["answer_hash"])
 
     def is_withheld(self) -> bool:
         """True if the data of this charge were closed while it ran, and its owner has not cleared them yet."""

@@ -18,7 +18,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from tallystick.ledger.chain import canonical
+from tallystick.ledger.chain import canonical, digest
 
 DOMAIN: Final = b"tallystick/text/1\n"
 SALT_BYTES: Final = 16
@@ -73,6 +73,11 @@ def opens(commitment: str, salt: str, body: str) -> bool:
     except ValueError:
         return False
     return len(raw) == SALT_BYTES and hmac.compare_digest(_commitment(raw, body), commitment)
+
+
+def is_answer(answer_hash: str, body: str, salt: str | None) -> bool:
+    """True if the chain holds this answer: a commitment since format 3, a digest (no salt) before."""
+    return digest(body) == answer_hash if salt is None else opens(answer_hash, salt, body)
 
 
 def _commitment(salt: bytes, body: str) -> str:

@@ -1,7 +1,8 @@
 """Export and import: the chain as JSON lines, replayed into an empty store with the same head hash.
 
     {"format": "tallystick/export/2", "ledger": ..., "level": ...}
-    {"seq": 1, "hash": ..., "body": ..., "texts": {name: [salt, text]}?, "answer": ...?, "seal": [key, signature]?}
+    {"seq": 1, "hash": ..., "body": ...,
+     "texts": {name: [salt, text]}?, "answer": [salt, answer]?, "seal": [key, signature]?}
     ...
     {"checkpoint": {"ledger": ..., "seq": n, "head": ..., "at": ...}, "by": public key, "signature": ...}
 
@@ -24,12 +25,12 @@ from typing import TYPE_CHECKING, Any, Final
 from tallystick import strict_json
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import journal
-from tallystick.ledger.chain import GENESIS, Anchor, AnchorFile, canonical, digest, link
+from tallystick.ledger.chain import GENESIS, Anchor, AnchorFile, canonical, link
 from tallystick.ledger.first_write import newest_after
 from tallystick.ledger.replay import Book, Broken
 from tallystick.ledger.signing import Signer, verified
 from tallystick.ledger.store import Store, Transaction
-from tallystick.ledger.texts import Tags
+from tallystick.ledger.texts import Tags, is_answer
 from tallystick.ledger.verify import entries, expected_tags, seal_problems, text_problems
 from tallystick.printing import json_text
 
@@ -79,7 +80,7 @@ def _beside(transaction: Transaction, seq: int, body: str, level: str) -> dict[s
     entry = json.loads(body)
     if level == ANSWERS and entry.get("kind") == "commit":
         row = transaction.row("answer_of", entry["charge"])
-        more["answer"] = row[0] if row else None
+        more["answer"] = None if row is None else [row[1], row[0]]
     return more
 
 
@@ -229,10 +230,22 @@ def _replay_entry(transaction: Transaction, book: Book, last: Anchor, line: dict
     if "seal" in line:
         transaction.run("seal_insert", seq, *seal_of(line, seq))
     if entry["kind"] == "commit" and answer is not None:
-        if not isinstance(answer, str) or digest(answer) != entry["answer_hash"]:
+        answer_salt, answer_text = answer_in(line)
+        if answer_text is None or not is_answer(entry["answer_hash"], answer_text, answer_salt):
             raise LedgerIntegrity(f"the answer of ledger entry {entry['charge']} was altered in the export")
-        transaction.run("answer_insert", entry["charge"], answer)
+        transaction.run("answer_insert", entry["charge"], answer_text, answer_salt)
     return Anchor(seq, line["hash"])
+
+
+def answer_in(line: dict[str, Any]) -> tuple[str | None, str | None]:
+    """The salt and the text of an answer of an export; exports of version 0.1.0 have the text alone."""
+    answer = line["answer"]
+    if isinstance(answer, str):
+        return None, answer
+    if isinstance(answer, list) and len(answer) == 2 and isinstance(answer[1], str):
+        salt, text = answer
+        return (salt, text) if salt is None or isinstance(salt, str) else (None, None)
+    return None, None
 
 
 def texts_of(line: dict[str, Any], seq: int) -> dict[str, tuple[str, str]]:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import LedgerIntegrity, Refused, Remedy, TallystickError, Unavailable
 from tallystick.ledger import checkpoints
-from tallystick.ledger.chain import GENESIS, canonical, digest, link
+from tallystick.ledger.chain import GENESIS, canonical, link
 from tallystick.ledger.governance import seal_terms
 from tallystick.ledger.journal import About, ChargeRow, Position, stored_entry, tags_of
 from tallystick.ledger.replay import ENDED, Book, Broken
 from tallystick.ledger.signing import Signer, verified
 from tallystick.ledger.store import NotChecked, Row, Transaction
-from tallystick.ledger.texts import TEXT_FIELDS, Tags, opens
+from tallystick.ledger.texts import TEXT_FIELDS, Tags, is_answer, opens
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
@@ -192,7 +192,7 @@ def _differences(transaction: Transaction, book: Book) -> Iterator[str]:
         yield from _compared(name, [tuple(row) for row in stored], [tuple(row) for row in expected])
     for charge_id, expected_hash in book.answers.items():
         row = transaction.row("answer_of", charge_id)
-        if row is not None and digest(row[0]) != expected_hash:
+        if row is not None and not is_answer(expected_hash, row[0], row[1]):
             yield f"the answer of ledger entry {charge_id} was altered"
 
 

@@ -38,6 +38,9 @@ CREATE TABLE checkpoint (
   signature TEXT NOT NULL CHECK (length(signature) = 128)
 ) STRICT;
 
+-- The chain holds a commitment to each answer; the answers of format 2 have a digest there and no salt.
+ALTER TABLE answer ADD COLUMN salt TEXT CHECK (length(salt) = 32);
+
 CREATE INDEX line_account ON line (account_id, charge_id);
 CREATE INDEX charge_request ON charge (principal, request);
 

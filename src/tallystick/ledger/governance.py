@@ -191,8 +191,11 @@ class Watch:
     is_new: bool = True
     """True until every account was compared once."""
 
-    def follow(self, transaction: Transaction, ledger: str, trusted: set[str]) -> list[int]:
-        """Replay the entries that are new since the last call; return the accounts whose totals or limits moved."""
+    def follow(self, transaction: Transaction, ledger: str, trusted: set[str], own: int) -> list[int]:
+        """Replay the entries that are new since the last call; return the accounts whose totals or limits moved.
+
+        Entries after ``own`` are those of the writer itself, in the transaction that it is about to seal.
+        """
         known = transaction.row("entry_at", self.position.seq) if self.position.seq else None
         if self.position.seq and (known is None or known[1] != self.position.hash):
             self._forget()  # a transaction of ours was not committed
@@ -200,6 +203,7 @@ class Watch:
             self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), self.position)
         before = {} if self.is_new else dict(self.book.accounts)
         self.is_new = False
+        self.book.signed_before = own
         while rows := transaction.rows("entries_after", self.position.seq, 1000):
             for seq, stored, body in rows:
                 self._apply(int(seq), str(stored), str(body))
@@ -213,7 +217,7 @@ class Watch:
         try:
             if seq != self.position.seq + 1 or link(self.position.hash, body) != stored:
                 raise Broken(f"entry {seq} does not have its hash: it or an earlier entry was altered")
-            if canonical(json.loads(body)) != body:
+            if seq <= self.book.signed_before and canonical(json.loads(body)) != body:
                 raise Broken(f"entry {seq} is not canonical JSON")
             self.book.apply(seq, body)
         except (Broken, Refused, ValueError) as problem:
@@ -277,7 +281,8 @@ class Writer:
         if turn.signer is None:
             return
         trusted = {key.public for key in self.keys_at(transaction, turn.governed) if key.retired is None}
-        self.watch.require_tables(transaction, self.watch.follow(transaction, self.ledger, trusted))
+        moved = self.watch.follow(transaction, self.ledger, trusted, own=turn.first.seq)
+        self.watch.require_tables(transaction, moved)
         transaction.run(
             "seal_insert", newest.seq, turn.signer.public, turn.signer.sign(seal_terms(self.ledger, newest))
         )

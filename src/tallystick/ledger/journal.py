@@ -245,12 +245,14 @@ def charge_under(transaction: Transaction, principal: str, space: str, key: str)
     automatic key never finds the charge of a person's key.
     """
     tags = transaction.tags
-    if tags is not None:
-        for each in (space, AUTO) if space == NAMED else (space,):
-            row = transaction.row("charge_by_tag", tags.of_key(principal, each, key))
-            if row is not None:
-                return ChargeRow(*row)
-    row = transaction.row("charge_by_key", principal, key, _end_of_format_2(transaction))
+    row = None
+    if tags is not None and space == NAMED:
+        own, computed = tags.of_key(principal, NAMED, key), tags.of_key(principal, AUTO, key)
+        row = transaction.row("charge_by_tags", own, computed, computed)  # a person's own key first
+    elif tags is not None:
+        row = transaction.row("charge_by_tag", tags.of_key(principal, space, key))
+    if row is None and _has_format_2(transaction):
+        row = transaction.row("charge_by_key", principal, key, _end_of_format_2(transaction))
     return None if row is None else ChargeRow(*row)
 
 
@@ -269,10 +271,15 @@ def charge_like(transaction: Transaction, principal: str, about: About, request:
     if transaction.tags is not None:
         tag = transaction.tags.of_request(principal, about.lines, about.plan, request)
         row = transaction.row("charge_alike_tagged", tag)
-    if row is None:
+    if row is None and _has_format_2(transaction):
         digest_2 = request_digest(about.lines, about.plan, request)
         row = transaction.row("charge_alike", principal, digest_2, _end_of_format_2(transaction))
     return None if row is None else ChargeRow(*row)
+
+
+def _has_format_2(transaction: Transaction) -> bool:
+    """False if the ledger is of format 3 since its first entry."""
+    return transaction.tags is None or transaction.tags.since > 1
 
 
 def _end_of_format_2(transaction: Transaction) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,21 +65,24 @@ class Signer:
         except (OSError, Unavailable):
             return None
 
-    def _key(self) -> Any:
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-        return Ed25519PrivateKey.from_private_bytes(self.seed)
-
     @property
     def public(self) -> str:
         """The public key, in hexadecimal."""
-        key: str = self._key().public_key().public_bytes_raw().hex()
-        return key
+        return _keys(self.seed)[1]
 
     def sign(self, value: object) -> str:
         """The signature of a value's canonical JSON, in hexadecimal."""
-        signature: str = self._key().sign(DOMAIN + canonical(value).encode()).hex()
+        signature: str = _keys(self.seed)[0].sign(DOMAIN + canonical(value).encode()).hex()
         return signature
+
+
+@lru_cache(maxsize=4)
+def _keys(seed: bytes) -> tuple[Any, str]:
+    """The private key of a seed, and its public key in hexadecimal: both take longer to make than a signature."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    private = Ed25519PrivateKey.from_private_bytes(seed)
+    return private, private.public_key().public_bytes_raw().hex()
 
 
 def verified(value: object, public: str, signature: str) -> bool:

@@ -110,6 +110,9 @@ STATEMENTS: Final[dict[str, str]] = {
     "charge_insert": f"INSERT INTO charge ({CHARGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     "charge_by_key": f"{CHARGE_READ} WHERE c.principal = ? AND c.key = ? AND c.state <> 'REFUNDED' AND c.id < ?",
     "charge_by_tag": f"{CHARGE_READ} JOIN tag t ON t.charge_id = c.id WHERE t.key_tag = ?",
+    "charge_by_tags": (
+        f"{CHARGE_READ} JOIN tag t ON t.charge_id = c.id WHERE t.key_tag IN (?, ?) ORDER BY t.key_tag = ?"
+    ),
     "charge_keys": (
         "SELECT key FROM charge WHERE principal = ? AND state <> 'REFUNDED' AND substr(key, 1, ?) = ? AND id < ? "
         "ORDER BY id"

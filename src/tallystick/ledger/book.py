@@ -525,7 +525,7 @@ class Ledger:
         """Let only holders of a key write from now on; return the number of the entry that says so.
 
         Every later transaction is sealed, and every answer is signed. The first key is that of this user, which is in
-        the file ``signing_key`` of the configuration. Whoever can read that file can write to the ledger.
+        the file ``signing_key`` of the configuration. Every user who can read that file can write to the ledger.
 
         >>> import tempfile, tallystick as ts
         >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db", config=folder) as ledger:
@@ -586,7 +586,7 @@ class Ledger:
         return make_checkpoint(self, self.signer())
 
     def trusted_keys(self) -> set[str]:
-        """The keys whose checkpoints this user believes: those of the ledger, or the user's own if it has none."""
+        """The keys whose checkpoints this user believes: those of a governed ledger, else the user's own."""
         keys = {key.public for key in self.keys() if key.retired is None}
         own = self.writer.signer
         return keys or (set() if own is None else {own.public})

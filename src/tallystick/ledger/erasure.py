@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What an erasure removed: texts of these entries, and the answers of these charges."""
+    """Result of an erasure: the entries that lost their texts, and the charges that lost their answers."""
 
     seq: int
     entries: tuple[int, ...]

@@ -2,7 +2,7 @@
 
 A ledger is governed from the entry ``govern`` on. Then every transaction ends with a seal, an Ed25519 signature over
 the ledger, the newest entry and its hash. Every answer is signed as well. A writer stops if the newest entry has no
-valid seal, or if a total differs from what the chain gives: someone changed the store without the key.
+valid seal, or if a total differs from what the chain gives: then the store was changed without the key.
 
 Every later entry names the newest entry about keys in its field ``governed``, and that entry names the one before. So
 the keys are found from the newest entry alone, without a table that could be edited.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def seal_terms(ledger: str, position: Position) -> dict[str, object]:
-    """What a seal signs: the ledger, the number of its newest entry and the hash."""
+    """Terms that a seal signs: the ledger, the number of its newest entry and the hash."""
     return {"ledger": ledger, "seq": position.seq, "hash": position.hash}
 
 
@@ -182,8 +182,8 @@ def _altered(problem: str) -> LedgerIntegrity:
 class Watch:
     """The state that the chain gives, replayed by the writer of a governed ledger.
 
-    The tables are faster to read, but whoever can write to the store can edit them. So before a transaction is sealed,
-    the accounts that it touched are compared with this state.
+    The tables are faster to read, but every user of the store who may write can edit them. So before a transaction is
+    sealed, the accounts that it touched are compared with this state.
     """
 
     book: Book = field(default_factory=Book)
@@ -231,7 +231,7 @@ class Watch:
             row = transaction.row("account_by_id", number)
             if row is None or tuple(row) != tuple(self.book.accounts[number]):
                 self._forget()
-                raise _altered(f"the totals of account {number} differ from the chain: someone edited the table")
+                raise _altered(f"the totals of account {number} differ from the chain: the table was edited")
 
 
 @dataclass(slots=True)

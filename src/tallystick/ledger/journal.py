@@ -119,7 +119,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a charge is about: who pays how much for which plan, and the public text of the request.
+    """Subject of a charge: who pays how much for which plan, and the public text of the request.
 
     ``older`` is the text of the same request by an earlier rule. An answer that was stored under it is found again.
     """
@@ -183,7 +183,7 @@ def head(transaction: Transaction) -> Position:
 
 @dataclass(slots=True)
 class Turn:
-    """What a writer knows at the start of its turn: the newest entry, its time, and the entry that began governance."""
+    """Notes of a writer at the start of its turn: the newest entry, its time, and the newest entry about keys."""
 
     first: Position
     newest_at: int = 0
@@ -475,7 +475,7 @@ def start(transaction: Transaction, charge: ChargeRow, at: int) -> Position:
 
 
 class Stored(NamedTuple):
-    """Where an answer is stored: its entry, the time in it, and the commitment to the answer."""
+    """Place of a stored answer: its entry, the time in it, and the commitment to the answer."""
 
     position: Position
     at: int
@@ -506,7 +506,7 @@ def _signed(transaction: Transaction, charge: ChargeRow, answer_hash: str) -> di
 
 
 def answer_terms(ledger: str, charge: int, fence: int, begun: Mapping[str, Any], answer_hash: str) -> dict[str, object]:
-    """What the signature of an answer covers. ``begun`` is the entry that began its charge."""
+    """Terms that the signature of an answer covers. ``begun`` is the entry that began its charge."""
     return {
         "ledger": ledger,
         "charge": charge,

@@ -20,7 +20,7 @@ from tallystick.ledger.verify import Report
 
 @dataclass(slots=True)
 class _Reading:
-    """What was read of an export so far."""
+    """State of reading an export."""
 
     level: str
     book: Book = field(default_factory=Book)
@@ -63,7 +63,7 @@ class _Reading:
         self.sealed = seq
 
     def problems(self) -> list[str]:
-        """What is wrong with the export as a whole."""
+        """Problems with the export as a whole."""
         found = []
         if self.book.governed is not None and self.sealed != self.head.seq:
             found.append(f"entries after {self.sealed} have no seal: they were written without a key of this ledger")
@@ -138,7 +138,7 @@ def verify_export(lines: Iterable[str], *, by: str | None = None) -> Report:
 def _checkpoint_problems(
     reading: _Reading, opening: dict[str, Any], checkpoint: dict[str, Any], by: str | None
 ) -> list[str]:
-    """What is wrong with the last line of an export."""
+    """Problems with the last line of an export."""
     if not checkpoint:
         return ["the export ends without a checkpoint: it was cut off"]
     said, public = checkpoint["checkpoint"], str(checkpoint.get("by"))

@@ -344,7 +344,7 @@ class PostgresStore:
                 yield PostgresTransaction(connection, None, self._known_tags(connection))
 
     def _known_tags(self, connection: psycopg.Connection[Row]) -> Tags | None:
-        """The tags of the ledger. A ledger of format 2 has none until its first write."""
+        """The tags of the ledger, or None. A ledger of format 2 gets tags with its first write."""
         if self.tags is None:
             row = connection.execute(STATEMENTS["secret"]).fetchone()
             self.tags = None if row is None else Tags(*row)

@@ -204,7 +204,7 @@ class Book:
     signed_before: int = LARGEST
     """The last entry whose signatures are checked; a writer need not check those that it has just made."""
     start: int = 0
-    """The entry of the checkpoint from which this book goes on."""
+    """The entry of the checkpoint from which this book continues."""
     ended: int = 0
     """Charges up to the checkpoint that had ended; they are not in ``charges``."""
     free: int = 0

@@ -58,7 +58,7 @@ class Signer:
 
     @classmethod
     def of_user_if_there(cls, directory: Path | None = None) -> Signer | None:
-        """The key of this user, or None if it was never made. A key that cannot be read is no key."""
+        """The key of this user, or None if it was never made or cannot be read."""
         try:
             path = (directory or config_directory()) / "signing_key"
             return cls.of_user(directory) if path.exists() else None

@@ -269,7 +269,7 @@ class SqliteStore:
                 _roll_back(connection)
 
     def _known_tags(self, connection: sqlite3.Connection) -> Tags | None:
-        """The tags of the ledger. A ledger of format 2 has none until its first write."""
+        """The tags of the ledger, or None. A ledger of format 2 gets tags with its first write."""
         if self.tags is None:
             row = connection.execute(STATEMENTS["secret"]).fetchone()
             self.tags = None if row is None else Tags(*row)

@@ -29,10 +29,10 @@ ACCOUNT_COLUMNS: Final = (
 DATASET_COLUMNS: Final = "name, seq, account_id, population_id, source, least0, note"
 NEWEST: Final = "(SELECT * FROM dataset d WHERE seq = (SELECT max(seq) FROM dataset WHERE name = d.name)) AS newest"
 CHARGE_COLUMNS: Final = "id, principal, key, request, state, fence, lease_until, last_seq"
-CHARGE_READ: Final = (
-    "SELECT c.id, c.principal, coalesce(k.body, c.key), c.request, c.state, c.fence, c.lease_until, c.last_seq "
-    "FROM charge c LEFT JOIN entry_text k ON k.entry = c.id AND k.field = 'key'"
+CHARGE_SHOWN: Final = (
+    "c.id, c.principal, coalesce(k.body, c.key), c.request, c.state, c.fence, c.lease_until, c.last_seq"
 )
+CHARGE_READ: Final = f"SELECT {CHARGE_SHOWN} FROM charge c LEFT JOIN entry_text k ON k.entry = c.id AND k.field = 'key'"
 """Charges with the texts of their keys. A key that was erased is shown as its commitment."""
 DATASET_READ: Final = (
     "SELECT d.name, d.seq, d.account_id, d.population_id, d.source, d.least0, coalesce(n.body, d.note) "
@@ -134,8 +134,8 @@ STATEMENTS: Final[dict[str, str]] = {
         f"SELECT {CHARGE_COLUMNS} FROM charge WHERE last_seq > ? OR state IN ('RESERVED', 'EXECUTING') ORDER BY id"
     ),
     "charges_of": (
-        "SELECT c.id, c.principal, coalesce(k.body, c.key), c.request, c.state, c.fence, c.lease_until, c.last_seq, "
-        "l.a0, l.a1, e.body, w.body FROM line l JOIN charge c ON c.id = l.charge_id JOIN entry e ON e.seq = c.id "
+        f"SELECT {CHARGE_SHOWN}, l.a0, l.a1, e.body, w.body "
+        "FROM line l JOIN charge c ON c.id = l.charge_id JOIN entry e ON e.seq = c.id "
         "LEFT JOIN entry_text k ON k.entry = c.id AND k.field = 'key' "
         "LEFT JOIN entry_text w ON w.entry = c.id AND w.field = 'why' "
         "WHERE l.account_id = ? AND c.id > ? ORDER BY c.id LIMIT ?"

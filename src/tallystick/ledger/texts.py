@@ -2,8 +2,8 @@
 
     commitment = SHA-256( "tallystick/text/1" LF || salt || text )
 
-The salt has 16 random bytes and is stored with the text. Without the salt, nobody can test a guess of the text. With
-it, the commitment shows that the text was not changed. An erased text leaves the chain whole.
+The salt has 16 random bytes and is stored with the text. Without the salt, a reader cannot test a guess of the text.
+With it, the commitment shows that the text was not changed. An erased text leaves the chain whole.
 
 A question is found again by tags, which are not in the chain:
 

@@ -68,7 +68,7 @@ def _exported(ledger: Ledger, signer: Signer, level: str) -> Iterator[str]:
 
 
 def _beside(transaction: Transaction, seq: int, body: str, level: str) -> dict[str, Any]:
-    """What an export of a level holds about an entry besides the entry itself."""
+    """Return what an export of a level holds about an entry besides the entry itself."""
     more: dict[str, Any] = {}
     seal = transaction.row("seal_at", seq)
     if seal is not None:

@@ -213,6 +213,12 @@ def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Posit
     return position
 
 
+def time_of(transaction: Transaction, at: int) -> int:
+    """The time of the newest entry of this transaction. It is later than ``at`` if the clock is behind."""
+    turn = transaction.turn
+    return turn.newest_at if isinstance(turn, Turn) else at
+
+
 def is_new_format(transaction: Transaction, seq: int) -> bool:
     """True if an entry is of format 3, where texts are commitments."""
     return transaction.tags is not None and seq >= transaction.tags.since
@@ -223,6 +229,16 @@ def stored_entry(transaction: Transaction, seq: int) -> dict[str, Any]:
     row = transaction.row("entry_at", seq)
     if row is None:
         raise LedgerIntegrity(f"entry {seq} is missing", remedies=[Remedy("verify_ledger")])
+    body: dict[str, Any] = json.loads(row[2])
+    return body
+
+
+def linked_entry(transaction: Transaction, position: Position) -> dict[str, Any]:
+    """The fields of an entry; raise ``LedgerIntegrity`` unless it has this hash, by the hash of the entry before."""
+    row = transaction.row("entry_at", position.seq)
+    before = transaction.row("entry_at", position.seq - 1) if position.seq > 1 else (0, GENESIS)
+    if row is None or before is None or link(str(before[1]), str(row[2])) != position.hash:
+        raise LedgerIntegrity(f"entry {position.seq} was altered", remedies=[Remedy("verify_ledger")])
     body: dict[str, Any] = json.loads(row[2])
     return body
 
@@ -249,9 +265,22 @@ def charge_under(transaction: Transaction, principal: str, space: str, key: str)
         for each in (space, AUTO) if space == NAMED else (space,):
             row = transaction.row("charge_by_tag", tags.of_key(principal, each, key))
             if row is not None:
+                _require_key(transaction, int(row[0]), principal, each, key)
                 return ChargeRow(*row)
     row = transaction.row("charge_by_key", principal, key, _end_of_format_2(transaction))
     return None if row is None else ChargeRow(*row)
+
+
+def _require_key(transaction: Transaction, charge_id: int, principal: str, space: str, key: str) -> None:
+    """Raise ``LedgerIntegrity`` unless the entry of a charge has this key. A tag alone proves nothing."""
+    entry = stored_entry(transaction, charge_id)
+    text = transaction.row("text_at", charge_id, "key")
+    is_its = (entry.get("principal"), entry.get("space")) == (principal, space)
+    if not is_its or text is None or text[1] != key or not opens(str(entry.get("key")), *text):
+        raise LedgerIntegrity(
+            f"the tag of this key leads to ledger entry {charge_id}, which has another key",
+            remedies=[Remedy("verify_ledger")],
+        )
 
 
 def keys_below(transaction: Transaction, principal: str, stem: str) -> list[str]:

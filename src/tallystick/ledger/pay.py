@@ -495,7 +495,8 @@ class Charge:
                 at = ledger.now()
                 claim = journal.reserve(transaction, wanted, at, started=started)
                 if claim.fresh and text is not None:
-                    stored = journal.commit(transaction, claim.charge, text, at), at
+                    position = journal.commit(transaction, claim.charge, text, at)
+                    stored = position, journal.time_of(transaction, at)
         except BudgetExceeded as problem:
             raise self._with_remedies(problem) from None
         if not claim.fresh:
@@ -647,7 +648,7 @@ class Charge:
     def _try_to_store(self, text: str) -> tuple[Position, int]:
         at = self._ledger.now()
         with self._ledger.store.write("commit") as transaction:
-            return journal.commit(transaction, self._held, text, at), at
+            return journal.commit(transaction, self._held, text, at), journal.time_of(transaction, at)
 
     def _recorded(self, text: str) -> tuple[Position, int]:
         """Position at which an earlier attempt, whose reply was lost, committed this answer; refused if it did not."""

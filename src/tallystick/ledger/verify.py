@@ -267,6 +267,10 @@ def seal_problems(transaction: Transaction, book: Book, head: Position) -> Itera
         terms = seal_terms(book.ledger, Position(int(seq), str(row[1]) if row else ""))
         if not book.is_writer(public, seq) or not verified(terms, public, signature):
             yield f"the seal of entry {seq} is wrong: it was made without a key of this ledger"
+    sealed = {int(row[0]) for row in seals}
+    changes = {number for key in book.keys_of_writers for number in (key.added, key.retired) if number is not None}
+    for seq in sorted(number for number in changes - sealed if number > book.start):
+        yield f"entry {seq} changes the keys of this ledger, and has no seal of its own"
     if not seals or seals[-1][0] != head.seq:
         last = seals[-1][0] if seals else 0
         yield f"entries after {last} have no seal: they were written without a key of this ledger"

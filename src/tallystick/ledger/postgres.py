@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from tallystick.errors import InvalidInput, LedgerIntegrity, Remedy, TallystickError, Unavailable
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, TallystickError, Unavailable
 from tallystick.ledger.places import name_of_url
 from tallystick.ledger.store import (
     STATEMENTS,

@@ -283,8 +283,7 @@ class Ledger:
         known = None if anchor is None else Position(*anchor)
         transaction.turn = turn = self.writer.begin(transaction, newest, known)
         self._require_clock(turn.newest_at)
-        if transaction.tags is None:
-            self._upgrade(transaction)
+        turn.upgrade = self._upgrade if transaction.tags is None else None
 
     def _require_clock(self, newest_at: int) -> None:
         """Raise ``Unavailable`` if the clock is behind the newest entry: leases would end too late."""

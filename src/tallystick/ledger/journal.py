@@ -12,7 +12,7 @@ Each function runs inside one write transaction and appends exactly one entry, o
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -190,16 +190,21 @@ class Turn:
     ledger: str = ""
     governed: int | None = None
     signer: Signer | None = None
+    upgrade: Callable[[Transaction], None] | None = None
+    """Called before the first entry of this turn, if the ledger is of format 2. A turn that only reads changes nothing."""
 
 
 def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Position:
     """Add one entry to the chain. A ``Text`` is stored beside it, and the entry holds its commitment."""
-    last = head(transaction)
     turn = transaction.turn
     if isinstance(turn, Turn):
+        upgrade, turn.upgrade = turn.upgrade, None
+        if upgrade is not None:
+            upgrade(transaction)
         at = max(at, turn.newest_at)  # times do not run backwards
         turn.newest_at = at
         fields |= {"governed": turn.governed} if turn.governed is not None else {}
+    last = head(transaction)
     body = canonical({"kind": kind, "at": at, **with_commitments(fields)})
     position = Position(last.seq + 1, link(last.hash, body))
     transaction.run("entry_insert", position.seq, position.hash, body)

@@ -71,6 +71,7 @@ class Desk:
     number: int = 0
     kind: str = "csv"
     plans: dict[str, str] = field(default_factory=dict)
+    ahead: float = 0.0
 
     @property
     def folder(self) -> Path:
@@ -88,6 +89,7 @@ class Desk:
     def ledger(self, probe: Callable[[str], None] | None = None, ahead: float = 0.0) -> Ledger:
         self.folder.mkdir(exist_ok=True)
         config = self.folder / "config"
+        self.ahead = ahead = self.ahead + ahead  # time does not run backwards in a ledger
         return Ledger(self.folder / "budget.db", config=config, probe=probe, clock=lambda: time.time() + ahead)
 
     def plan(self, ledger: Ledger) -> Plan:

@@ -85,6 +85,7 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = (), full: bool = T
             problems += text_problems(transaction, book)
             problems += _tag_problems(transaction, book)
             problems += seal_problems(transaction, book, head)
+            problems += checkpoints.problems(transaction, book)
             for receipt in receipts:
                 problems += _receipt_problems(transaction, ledger.id, receipt)
         if book.ledger and book.ledger != ledger.id:
@@ -230,6 +231,9 @@ def text_problems(transaction: Transaction, book: Book) -> Iterator[str]:
 def _tag_problems(transaction: Transaction, book: Book) -> Iterator[str]:
     """Tags that lead to another charge than that of their key or question."""
     tags = transaction.tags
+    secrets = [Tags(*row) for row in transaction.rows("secret")]  # the store remembers the one it has read
+    if secrets != ([] if tags is None else [tags]):
+        yield "the secret of the tags was altered, or is not the only one"
     if tags is None or tags.since != book.since:
         if book.since is not None:
             yield "the secret of the tags is missing, or it names another entry than the one that began format 3"

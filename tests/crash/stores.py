@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -22,6 +23,7 @@ import pytest
 from ramdisk import quick_folder
 from tallystick.ledger import Ledger
 from tallystick.ledger.pay import Charge, Terms
+from tallystick.ledger.texts import opens
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class Clock:
     """Time that moves when the test says so."""
 
     def __init__(self) -> None:
-        self.seconds = 1_800_000_000.0
+        self.seconds = float(int(time.time()))  # entries may not be later than the clock of the next writer
 
     def __call__(self) -> float:
         return self.seconds
@@ -184,6 +186,24 @@ def spend(
 ) -> Any:
     """A charge of exact integer amounts on one account, not yet taken."""
     return Charge(account.ledger, Terms.of(((account, a0, a1),), "{}", request, source), why=why, **options)
+
+
+def charge_rows(transaction: Any) -> list[tuple[Any, ...]]:
+    """All charges in the order of their entries, with the texts of their keys."""
+    return [tuple(transaction.row("charge_by_id", row[0])) for row in transaction.rows("charges", 0)]
+
+
+def entries_of(ledger: Ledger) -> list[dict[str, Any]]:
+    """All entries. A text that is beside an entry, and that opens its commitment, stands in its place."""
+    found = []
+    with ledger.store.read() as transaction:
+        for seq, _, body in transaction.rows("entries_after", 0, 100_000):
+            entry = json.loads(body)
+            for name, salt, text in transaction.rows("texts_of", seq):
+                assert opens(entry[name], salt, text), f"text {name} of entry {seq}"
+                entry[name] = text
+            found.append(entry)
+    return found
 
 
 def raised(action: Callable[[], Any]) -> str:

@@ -88,6 +88,9 @@ class Desk:
     def ledger(self, probe: Callable[[str], None] | None = None, ahead: float = 0.0) -> Ledger:
         self.folder.mkdir(exist_ok=True)
         config = self.folder / "config"
+        passed = self.folder / "passed"  # time does not run backwards in a ledger, for no process
+        ahead += float(passed.read_text()) if passed.exists() else 0.0
+        passed.write_text(str(ahead))
         return Ledger(self.folder / "budget.db", config=config, probe=probe, clock=lambda: time.time() + ahead)
 
     def plan(self, ledger: Ledger) -> Plan:

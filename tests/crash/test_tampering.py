@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import sqlite3
@@ -10,13 +11,22 @@ from functools import partial
 import pytest
 
 from crash.stores import fresh_schema, raised, spend
-from crash.tampering import disarmed, furnished, random_edit, rewritten, without_triggers
+from crash.tampering import TABLES, disarmed, furnished, random_edit, rewritten, without_triggers
 from tallystick.errors import LedgerIntegrity, Unavailable
 from tallystick.ledger import Ledger
+from tallystick.ledger.texts import Tags
 
 
 @pytest.fixture
 def original(tmp_path, config):
+    path = tmp_path / "budget.db"
+    furnished(str(path), governed=True).close()
+    return path
+
+
+@pytest.fixture
+def plain(tmp_path, config):
+    """A ledger that is not governed: every host may write to it."""
     path = tmp_path / "budget.db"
     furnished(str(path)).close()
     return path
@@ -37,7 +47,7 @@ def test_an_untouched_ledger_verifies(original, config):
 
 def test_every_random_row_edit_is_found(original, tmp_path, config):
     draw, made = random.Random(5), set()
-    for number in range(250):
+    for number in range(400):
         copy = tmp_path / "copy.db"
         shutil.copyfile(original, copy)
         connection, done = disarmed(str(copy)), []
@@ -46,16 +56,58 @@ def test_every_random_row_edit_is_found(original, tmp_path, config):
         if done[0]:
             made.add(done[0])
             assert problems(copy, config), f"edit {number}, {done[0]}, was not found"
-    assert len(made) > 40
+    assert len(made) > 60
+    assert {name.split(".")[0].split()[-1] for name in made} == set(TABLES)
+
+
+def test_a_seal_that_a_later_one_covers_can_be_missing_and_no_other(original, tmp_path, config):
+    """Every entry about keys has a seal of its own, and the newest seal covers all entries."""
+    with sqlite3.connect(original) as connection:
+        seals = [seq for (seq,) in connection.execute("SELECT seq FROM seal ORDER BY seq")]
+        kinds = {seq: json.loads(body)["kind"] for seq, body in connection.execute("SELECT seq, body FROM entry")}
+    needed = {seq for seq in seals if kinds[seq] in ("govern", "key_add", "key_retire")} | {seals[-1]}
+    assert len(seals) > len(needed) == 4
+    for seq in seals:
+        copy = tmp_path / "copy.db"
+        shutil.copyfile(original, copy)
+        connection = disarmed(str(copy))
+        without_triggers(connection, lambda c=connection, s=seq: c.execute("DELETE FROM seal WHERE seq = ?", (s,)))
+        connection.close()
+        assert bool(problems(copy, config)) is (seq in needed), kinds[seq]
+
+
+def test_without_its_checkpoint_a_ledger_is_checked_from_the_beginning(original, config):
+    connection = disarmed(str(original))
+    without_triggers(connection, lambda: connection.execute("DELETE FROM checkpoint"))
+    connection.close()
+    with Ledger(original, config=config) as ledger:
+        assert (ledger.verify().problems, ledger.verify(full=False).checkpoint) == ((), 0)
 
 
 def test_every_table_of_postgres_is_compared(postgres, config):
     import psycopg
 
+    copied = "SELECT seq + 1, key, signature FROM seal ORDER BY seq DESC LIMIT 1"
     for statement in (
+        "UPDATE entry_text SET body = 'another reason' WHERE field = 'why'",
+        "UPDATE entry_text SET salt = repeat('0', 32)",
+        "DELETE FROM entry_text WHERE field = 'request'",
+        "INSERT INTO entry_text SELECT entry, 'more', salt, body FROM entry_text WHERE field = 'key'",
+        "UPDATE tag SET key_tag = repeat('0', 64) WHERE charge_id = (SELECT max(charge_id) FROM tag)",
+        "DELETE FROM tag",
+        "UPDATE secret SET body = repeat('0', 64)",
+        "UPDATE secret SET since = 2",
+        "DELETE FROM secret",
+        "UPDATE seal SET signature = repeat('0', 128)",
+        "UPDATE seal SET key = repeat('0', 64)",
+        "DELETE FROM seal WHERE seq = (SELECT max(seq) FROM seal)",
+        "DELETE FROM seal WHERE seq = (SELECT min(seq) FROM seal)",
+        f"DELETE FROM seal WHERE seq = (SELECT max(seq) - 1 FROM seal); INSERT INTO seal {copied} OFFSET 1",
+        "UPDATE checkpoint SET body = replace(body, 'people', 'person')",
+        "UPDATE checkpoint SET signature = repeat('0', 128)",
         "UPDATE account SET used0 = used0 + 1 WHERE name = 'a'",
         "UPDATE account SET limit0 = limit0 + 1 WHERE name = 'people'",
-        "UPDATE charge SET state = 'REFUNDED' WHERE key = 'burned'",
+        "UPDATE charge SET state = 'REFUNDED' WHERE state = 'BURNED'",
         "DELETE FROM line WHERE a0 = 50",
         "UPDATE answer SET body = 'null'",
         "DELETE FROM dataset",
@@ -68,14 +120,14 @@ def test_every_table_of_postgres_is_compared(postgres, config):
         "INSERT INTO migration VALUES (9, 'future')",
     ):
         place = fresh_schema(postgres)
-        ledger = furnished(place)
+        ledger = furnished(place, governed=True)
         assert ledger.verify().problems == ()
         with psycopg.connect(place, autocommit=True) as connection:
-            for table in ("account", "charge", "line", "answer", "dataset", "quarantine", "entry"):
-                connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+            for table in TABLES:
+                connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
             connection.execute(statement)
-            for table in ("account", "charge", "line", "answer", "dataset", "quarantine", "entry"):
-                connection.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
+            for table in TABLES:
+                connection.execute(f"ALTER TABLE {table} ENABLE TRIGGER ALL")
         found = ledger.verify().problems
         ledger.close()
         assert found or raised(partial(Ledger, place)) == "LedgerIntegrity", statement
@@ -98,10 +150,18 @@ def test_every_table_of_postgres_is_compared(postgres, config):
         "DELETE FROM quarantine",
         "UPDATE quarantine SET source = population_id WHERE cleared IS NULL",
         "UPDATE quarantine SET cleared = NULL WHERE cleared IS NOT NULL",
+        "UPDATE entry_text SET body = 'another reason'",
+        "UPDATE tag SET stem_tag = key_tag",
+        "UPDATE secret SET body = body",
+        "DELETE FROM secret",
+        "UPDATE seal SET key = signature",
+        "DELETE FROM seal",
+        "UPDATE checkpoint SET body = '{}'",
+        "DELETE FROM checkpoint",
     ],
 )
 def test_the_database_itself_refuses_to_change_the_past(place, statement):
-    ledger = furnished(place)
+    ledger = furnished(place, governed=True)
     with pytest.raises(LedgerIntegrity), ledger.store.write("edit") as transaction:
         transaction._execute(statement)
     assert ledger.verify().problems == ()
@@ -149,10 +209,10 @@ def test_a_restored_old_copy_is_refused(original, tmp_path, config):
         Ledger(old)
 
 
-def test_a_copy_that_went_its_own_way_is_refused(original, tmp_path, config):
+def test_a_copy_that_went_its_own_way_is_refused(plain, tmp_path, config):
     fork = tmp_path / "fork.db"
-    shutil.copyfile(original, fork)
-    for path, times in ((fork, 3), (original, 1)):
+    shutil.copyfile(plain, fork)
+    for path, times in ((fork, 3), (plain, 1)):
         try:
             with Ledger(path, config=tmp_path / f"config-{path.stem}", first_use="another host") as ledger:
                 for _ in range(times):
@@ -165,7 +225,7 @@ def test_a_copy_that_went_its_own_way_is_refused(original, tmp_path, config):
     with Ledger(fork, config=config) as ledger, spend(ledger.open("people"), 1):
         pass
     with pytest.raises(LedgerIntegrity):
-        Ledger(original, config=config)
+        Ledger(plain, config=config)
 
 
 def test_a_forged_chain_is_found_by_the_anchor_and_by_any_receipt(tmp_path, config):
@@ -185,6 +245,9 @@ def test_a_forged_chain_is_found_by_the_anchor_and_by_any_receipt(tmp_path, conf
         rewritten(connection, charge.id, lambda entry: entry.update(lines=[[account.id, 1, 0]]))
         connection.execute("UPDATE account SET own0 = 1, used0 = 1")
         connection.execute("UPDATE line SET a0 = 1")
+        tags = Tags(*connection.execute("SELECT since, body FROM secret").fetchone())
+        tag = tags.of_request("local", [[account.id, 1, 0]], "{}", "")
+        connection.execute("UPDATE tag SET request_tag = ?", (tag,))
 
     without_triggers(connection, forge)
     connection.close()

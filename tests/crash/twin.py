@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from crash.model import Model, ModelAccount
-from crash.stores import Clock, raised
+from crash.stores import Clock, charge_rows, raised
 from tallystick.accounting.losses import zcdp
 from tallystick.ledger import Budget, Filter, Ledger, Partition
 from tallystick.ledger.chain import digest
@@ -132,7 +132,7 @@ class Twin:
         assert found == expected, f"{action}: the ledger said {found}, the model {expected}"
         with self.ledger.store.read() as transaction:
             rows = transaction.rows("accounts")
-            charges = transaction.rows("charges")
+            charges = charge_rows(transaction)
             failures = transaction.rows("quarantines")
         for row in rows:
             account = self.model.accounts[row[1]]

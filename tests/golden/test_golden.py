@@ -26,6 +26,8 @@ from tallystick.errors import (
     Refused,
     TallystickError,
 )
+from tallystick.ledger import journal
+from tallystick.ledger.texts import NAMED
 
 pytestmark = [pytest.mark.xdist_group("golden"), pytest.mark.filterwarnings("ignore")]
 
@@ -231,9 +233,9 @@ OF_THIS_PROCESSOR = "from_tradeoff function"
 def stored_loss(book: ts.Ledger, key: str) -> ts.PrivacyLoss:
     """The loss of a charge as the ledger has it."""
     with book.store.read() as transaction:
-        row = transaction.row("charge_by_key", book.principal, key)
-    assert row is not None
-    _, entry = book.charge_row(row[0])
+        charge = journal.charge_under(transaction, book.principal, NAMED, key)
+    assert charge is not None
+    _, entry = book.charge_row(charge.id)
     return ts.PrivacyLoss.from_json(entry["plan"])
 
 

@@ -19,7 +19,7 @@ from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decod
 from tallystick.ledger.copies import CopyLock
 from tallystick.ledger.erasure import Erased
 from tallystick.ledger.filters import LARGEST
-from tallystick.ledger.governance import Writer, pointer_of, require_signed, require_vouched
+from tallystick.ledger.governance import Writer, require_signed, require_vouched
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position, Terms
 from tallystick.ledger.partition import Blocks, Partition
 from tallystick.ledger.pay import CHARGE_LEASE, FAILED, Charge, Receipt
@@ -194,7 +194,7 @@ class Ledger:
             return
         self._anchor.require_writable()
         with self.store.write("first use") as transaction:
-            self._begin_turn(transaction)
+            self._begin_turn(transaction, None)
             first_write.record_first_use(transaction, self.now(), principal=self.principal, why=why)
         self._keep_place()
 
@@ -205,7 +205,7 @@ class Ledger:
             return
         self._anchor.require_writable()
         with self.store.write("older copy") as transaction:
-            self._begin_turn(transaction)
+            self._begin_turn(transaction, None)
             newest = first_write.record_older(transaction, self.now(), missing.seen, principal=self.principal, why=why)
         self._anchor.replace(newest)
         self._keep_place()
@@ -273,15 +273,15 @@ class Ledger:
         newest = transaction.latest = journal.head(transaction)
         if (anchor.seq, anchor.head) != newest:  # a writer may be about to write its anchor
             self._compare(anchor, transaction)
-        self._begin_turn(transaction)
+        self._begin_turn(transaction, anchor)
 
-    def _begin_turn(self, transaction: Transaction) -> None:
-        """Note the start of a write: who may write, and since when texts are beside the chain."""
+    def _begin_turn(self, transaction: Transaction, anchor: Anchor | None) -> None:
+        """Note the start of a turn. Every write begins so, also the first one of this host."""
         newest = transaction.latest = journal.head(transaction)
-        transaction.turn = turn = self.writer.begin(transaction, newest)
+        known = None if anchor is None else Position(*anchor)
+        transaction.turn = turn = self.writer.begin(transaction, newest, known)
         self._require_clock(turn.newest_at)
-        if transaction.tags is None:
-            self._upgrade(transaction)
+        turn.upgrade = self._upgrade if transaction.tags is None else None
 
     def _require_clock(self, newest_at: int) -> None:
         """Raise ``Unavailable`` if the clock is behind the newest entry: leases would end too late."""
@@ -439,13 +439,14 @@ class Ledger:
 
     def stored_answer(self, charge: ChargeRow) -> tuple[Any, Receipt]:
         """The stored answer of a committed charge, and its receipt."""
+        anchor = self._anchor.read()  # before the snapshot: another writer may move it on meanwhile
         with self.store.read() as transaction:
             if journal.told_state(transaction, charge) == journal.WITHHELD:
                 raise Unavailable(FAILED)
             row = transaction.row("answer_of", charge.id)
             reserved = journal.stored_entry(transaction, charge.id)
             done = transaction.row("entry_at", charge.last_seq)
-            keys = self.writer.keys_at(transaction, self._governed(transaction))
+            keys = self.writer.keys_now(transaction, None if anchor is None else Position(*anchor))
             final = journal.stored_entry(transaction, charge.last_seq)
             if keys and charge.last_seq < keys[0].added:
                 require_vouched(transaction, keys, charge.id, final["answer_hash"])
@@ -458,19 +459,13 @@ class Ledger:
         if row is None or done is None or not is_answer(str(final.get("answer_hash")), row[0], row[1]):
             altered = f"the stored answer of ledger entry {charge.id} was altered"
             raise LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
-        if keys and charge.last_seq > keys[0].added:
+        if keys and charge.last_seq >= keys[0].added:
             require_signed(self.id, keys, charge, reserved, final)
         receipt = Receipt(
             self.id, charge.id, tuple(lines), reserved["plan_hash"], reserved["request"], final["answer_hash"],
             int(done[0]), str(done[1]), final["at"],
         )  # fmt: skip
         return decode_answer(row[0]), receipt
-
-    def _governed(self, transaction: Transaction) -> int | None:
-        """The newest entry about keys; None if the ledger is not governed."""
-        newest = journal.head(transaction)
-        body = journal.stored_entry(transaction, newest.seq)
-        return pointer_of(newest.seq, body)
 
     def _is_erased(self, transaction: Transaction, charge_id: int) -> bool:
         """True if an entry says that the answer of a charge was erased."""
@@ -548,8 +543,9 @@ class Ledger:
 
     def keys(self) -> list[WriterKey]:
         """The keys that may or might write to this ledger; empty if it is not governed."""
+        anchor = self._anchor.read()
         with self.store.read() as transaction:
-            return governance.keys_of(transaction, self._governed(transaction))
+            return list(self.writer.keys_now(transaction, None if anchor is None else Position(*anchor)))
 
     def erase(self, *entries: int, why: str, answers: bool = False) -> Erased:
         """Remove the texts of these entries: reasons, keys and questions. ``answers`` removes answers as well.

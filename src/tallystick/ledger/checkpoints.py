@@ -7,9 +7,11 @@ charges that had ended: their rows, texts and answers are compared with the chai
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.ledger.chain import canonical
+from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position
 from tallystick.ledger.partition import Blocks, Partition
 from tallystick.ledger.registry import DatasetRow, lasts
@@ -87,6 +89,23 @@ def store(transaction: Transaction, book: Book, head: Position, signer: Signer) 
         return
     state = state_of(book, head)
     transaction.run("checkpoint_insert", head.seq, canonical(state), signer.public, signer.sign(state))
+
+
+def problems(transaction: Transaction, book: Book) -> Iterator[str]:
+    """Checkpoints that were altered, or that no key of a governed ledger signed."""
+    known = {key.public for key in book.keys_of_writers}
+    first = book.keys_of_writers[0].added if book.keys_of_writers else LARGEST
+    for seq, body, public, signature in transaction.rows("checkpoints"):
+        entry = transaction.row("entry_at", seq)
+        try:
+            state = json.loads(body)
+            said = (state["format"], state["ledger"], state["seq"], state["hash"])
+            is_true = canonical(state) == body and verified(state, public, signature)
+        except (ValueError, TypeError, LookupError, RecursionError):
+            said, is_true = ("", "", 0, ""), False
+        is_here = entry is not None and said == (FORMAT, book.ledger, seq, entry[1])
+        if not is_true or not is_here or (seq >= first and public not in known):
+            yield f"the checkpoint of entry {seq} was altered, or was made without a key of this ledger"
 
 
 def newest(transaction: Transaction, ledger: str, trusted: set[str]) -> tuple[Book, Position] | None:

@@ -79,9 +79,15 @@ def _require_erasable(transaction: Transaction, number: int) -> None:
             f"ledger entry {number} is of format 2: its texts are in the chain itself, and cannot be erased. "
             "Nothing was changed"
         )
-    kind = journal.stored_entry(transaction, number)["kind"]
+    entry = journal.stored_entry(transaction, number)
+    kind = entry["kind"]
     if kind not in ERASABLE:
         raise Refused(f"ledger entry {number} is of the kind {kind!r}, and has no text that can be erased")
+    if "lines" in entry and not any(a0 or a1 for _, a0, a1 in entry["lines"]):
+        raise Refused(
+            f"ledger entry {number} is part of a run that was paid as a whole. Without its key the ledger would release "
+            "it again, and charge nothing. Nothing was changed"
+        )
     charge = transaction.row("charge_by_id", number)
     if charge is not None and ChargeRow(*charge).state not in ENDED:
         raise Refused(f"ledger entry {number} is a charge that runs. Erase its texts when it has ended")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,7 @@ from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import checkpoints, journal
 from tallystick.ledger.chain import GENESIS, canonical, check_reason, digest, link
 from tallystick.ledger.journal import ChargeRow, Position
-from tallystick.ledger.replay import GOVERNED, Book, Broken, WriterKey
+from tallystick.ledger.replay import GOVERNED, Book, Broken, WriterKey, may_sign
 from tallystick.ledger.signing import Signer, verified
 from tallystick.ledger.texts import committed
 
@@ -34,8 +34,11 @@ def seal_terms(ledger: str, position: Position) -> dict[str, object]:
     return {"ledger": ledger, "seq": position.seq, "hash": position.hash}
 
 
-def keys_of(transaction: Transaction, newest: int | None) -> list[WriterKey]:
-    """The keys of a governed ledger, found from the newest entry about keys back to the first."""
+def keys_of(transaction: Transaction, ledger: str, newest: int | None) -> list[WriterKey]:
+    """The keys of a governed ledger, found from the newest entry about keys back to the first.
+
+    Each of these entries has the hash that its seal signs, and the seal is by a key that was valid before it.
+    """
     changes = []
     while newest is not None:
         entry = journal.stored_entry(transaction, newest)
@@ -48,12 +51,25 @@ def keys_of(transaction: Transaction, newest: int | None) -> list[WriterKey]:
         newest = before
     keys: list[WriterKey] = []
     for seq, entry in reversed(changes):
+        before = keys
+        if (entry["kind"] == "govern") != (not keys):
+            raise _altered(f"entry {seq} begins governance twice, or too late")
         if entry["kind"] == "key_retire":
             retired = {"retired": seq, "distrusted_from": entry["distrusted_from"]}
             keys = [key._replace(**retired) if key.public == entry["public"] else key for key in keys]
         else:
-            keys.append(WriterKey(entry["public"], seq))
+            keys = [*keys, WriterKey(entry["public"], seq)]
+        position = Position(*transaction.row("entry_at", seq)[:2])
+        journal.linked_entry(transaction, position)
+        require_seal(transaction, ledger, position, before or keys)
     return keys
+
+
+def require_known(keys: Sequence[WriterKey], known: int | None) -> None:
+    """Raise ``LedgerIntegrity`` unless these keys go on from an entry about keys that this host has seen."""
+    changes = {number for key in keys for number in (key.added, key.retired)}
+    if known is not None and known not in changes:
+        raise _altered(f"the newest entry does not follow entry {known}, which said who may write. No seal covers it")
 
 
 def govern(ledger: Ledger, signer: Signer, *, why: str) -> int:
@@ -127,16 +143,11 @@ def _seal_as(transaction: Transaction, position: Position, signer: Signer) -> No
     turn.governed, turn.signer = position.seq, signer
 
 
-def is_writer(keys: Iterable[WriterKey], public: str, seq: int) -> bool:
-    """True if one of these keys is this one, and may sign the entry ``seq``."""
-    return any(key.public == public and key.is_valid(seq) for key in keys)
-
-
-def require_seal(transaction: Transaction, ledger: str, position: Position, keys: Iterable[WriterKey]) -> None:
+def require_seal(transaction: Transaction, ledger: str, position: Position, keys: Sequence[WriterKey]) -> None:
     """Raise ``LedgerIntegrity`` unless the entry has a seal by a key that may write there."""
     row = transaction.row("seal_at", position.seq)
     terms = seal_terms(ledger, position)
-    if row is None or not is_writer(keys, row[0], position.seq) or not verified(terms, row[0], row[1]):
+    if row is None or not may_sign(keys, row[0], position.seq) or not verified(terms, row[0], row[1]):
         raise LedgerIntegrity(
             f"entry {position.seq} has no valid seal: it was written without a key of this ledger. Nothing is written "
             "until its owner has found out who wrote it",
@@ -155,12 +166,12 @@ def require_vouched(transaction: Transaction, keys: list[WriterKey], charge: int
 
 
 def require_signed(
-    ledger: str, keys: Iterable[WriterKey], charge: ChargeRow, begun: dict[str, Any], done: dict[str, Any]
+    ledger: str, keys: Sequence[WriterKey], charge: ChargeRow, begun: dict[str, Any], done: dict[str, Any]
 ) -> None:
     """Raise ``LedgerIntegrity`` unless the last entry of a charge signs its answer. ``begun`` is its first entry."""
     terms = journal.answer_terms(ledger, charge.id, charge.fence, begun, str(done.get("answer_hash")))
     public, signature = str(done.get("release_key")), str(done.get("signature"))
-    is_signed = is_writer(keys, public, charge.last_seq) and verified(terms, public, signature)
+    is_signed = may_sign(keys, public, charge.last_seq) and verified(terms, public, signature)
     if not is_signed or digest(begun["plan"]) != begun["plan_hash"]:
         raise _altered(f"the stored answer of ledger entry {charge.id} has no valid signature")
 
@@ -248,16 +259,18 @@ class Writer:
     newest: tuple[str, int, int | None] = ("", 0, None)
     """Hash, time and governing entry of the newest entry that was looked at."""
 
-    def begin(self, transaction: Transaction, newest: Position) -> journal.Turn:
+    def begin(self, transaction: Transaction, newest: Position, anchor: Position | None) -> journal.Turn:
         """Note the start of a turn; refuse a governed ledger whose newest entry is not sealed."""
         if self.newest[0] != newest.hash:
-            body = journal.stored_entry(transaction, newest.seq)
+            body = journal.linked_entry(transaction, newest)
             self.newest = newest.hash, int(body["at"]), pointer_of(newest.seq, body)
         _, at, governed = self.newest
         turn = journal.Turn(newest, at, self.ledger, governed)
+        if anchor is not None and anchor != newest:
+            self.require_known(transaction, governed, anchor)
         if governed is not None:
             keys = self.keys_at(transaction, governed)
-            if self.signer is None or not is_writer(keys, self.signer.public, newest.seq + 1):
+            if self.signer is None or not may_sign(keys, self.signer.public, newest.seq + 1):
                 raise read_only()
             if self.sealed != newest:
                 require_seal(transaction, self.ledger, newest, keys)
@@ -265,11 +278,24 @@ class Writer:
             turn.signer = self.signer
         return turn
 
+    def require_known(self, transaction: Transaction, governed: int | None, anchor: Position) -> None:
+        """Raise ``LedgerIntegrity`` if the newest entry names other keys than the entry that this host has seen."""
+        known = pointer_of(anchor.seq, journal.linked_entry(transaction, anchor))
+        require_known(self.keys_at(transaction, governed), known)
+
     def keys_at(self, transaction: Transaction, governed: int | None) -> list[WriterKey]:
         """The keys of the ledger, remembered until they change."""
         if self.keys[0] != governed:
-            self.keys = governed, keys_of(transaction, governed)
+            self.keys = governed, keys_of(transaction, self.ledger, governed)
         return self.keys[1]
+
+    def keys_now(self, transaction: Transaction, anchor: Position | None) -> list[WriterKey]:
+        """The keys of the ledger by its newest entry, which must go on from the one that this host has seen."""
+        newest = journal.head(transaction)
+        governed = pointer_of(newest.seq, journal.linked_entry(transaction, newest))
+        if anchor is not None and anchor != newest and transaction.row("entry_at", anchor.seq):
+            self.require_known(transaction, governed, anchor)
+        return self.keys_at(transaction, governed)
 
     def end(self, transaction: Transaction) -> None:
         """Seal what was written in a turn, once the tables agree with the chain."""
@@ -280,12 +306,13 @@ class Writer:
         self.newest = newest.hash, turn.newest_at, turn.governed
         if turn.signer is None:
             return
-        trusted = {key.public for key in self.keys_at(transaction, turn.governed) if key.retired is None}
+        signature = turn.signer.sign(seal_terms(self.ledger, newest))
+        transaction.run("seal_insert", newest.seq, turn.signer.public, signature)
+        is_changed = turn.governed is not None and turn.governed > turn.first.seq
+        keys = keys_of(transaction, self.ledger, turn.governed) if is_changed else self.keys[1]
+        trusted = {key.public for key in keys if key.retired is None}
         moved = self.watch.follow(transaction, self.ledger, trusted, own=turn.first.seq)
         self.watch.require_tables(transaction, moved)
-        transaction.run(
-            "seal_insert", newest.seq, turn.signer.public, turn.signer.sign(seal_terms(self.ledger, newest))
-        )
         self.sealed = newest
 
 

@@ -12,7 +12,7 @@ Each function runs inside one write transaction and appends exactly one entry, o
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -190,16 +190,21 @@ class Turn:
     ledger: str = ""
     governed: int | None = None
     signer: Signer | None = None
+    upgrade: Callable[[Transaction], None] | None = None
+    """Called before the first entry of a turn in a ledger of format 2. A turn that only reads changes nothing."""
 
 
 def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Position:
     """Add one entry to the chain. A ``Text`` is stored beside it, and the entry holds its commitment."""
-    last = head(transaction)
     turn = transaction.turn
     if isinstance(turn, Turn):
+        upgrade, turn.upgrade = turn.upgrade, None
+        if upgrade is not None:
+            upgrade(transaction)
         at = max(at, turn.newest_at)  # times do not run backwards
         turn.newest_at = at
         fields |= {"governed": turn.governed} if turn.governed is not None else {}
+    last = head(transaction)
     body = canonical({"kind": kind, "at": at, **with_commitments(fields)})
     position = Position(last.seq + 1, link(last.hash, body))
     transaction.run("entry_insert", position.seq, position.hash, body)
@@ -213,6 +218,12 @@ def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Posit
     return position
 
 
+def time_of(transaction: Transaction, at: int) -> int:
+    """The time of the newest entry of this transaction. It is later than ``at`` if the clock is behind."""
+    turn = transaction.turn
+    return turn.newest_at if isinstance(turn, Turn) else at
+
+
 def is_new_format(transaction: Transaction, seq: int) -> bool:
     """True if an entry is of format 3, where texts are commitments."""
     return transaction.tags is not None and seq >= transaction.tags.since
@@ -223,6 +234,16 @@ def stored_entry(transaction: Transaction, seq: int) -> dict[str, Any]:
     row = transaction.row("entry_at", seq)
     if row is None:
         raise LedgerIntegrity(f"entry {seq} is missing", remedies=[Remedy("verify_ledger")])
+    body: dict[str, Any] = json.loads(row[2])
+    return body
+
+
+def linked_entry(transaction: Transaction, position: Position) -> dict[str, Any]:
+    """The fields of an entry; raise ``LedgerIntegrity`` unless it has this hash, by the hash of the entry before."""
+    row = transaction.row("entry_at", position.seq)
+    before = transaction.row("entry_at", position.seq - 1) if position.seq > 1 else (0, GENESIS)
+    if row is None or before is None or link(str(before[1]), str(row[2])) != position.hash:
+        raise LedgerIntegrity(f"entry {position.seq} was altered", remedies=[Remedy("verify_ledger")])
     body: dict[str, Any] = json.loads(row[2])
     return body
 
@@ -251,9 +272,24 @@ def charge_under(transaction: Transaction, principal: str, space: str, key: str)
         row = transaction.row("charge_by_tags", own, computed, computed)  # a person's own key first
     elif tags is not None:
         row = transaction.row("charge_by_tag", tags.of_key(principal, space, key))
-    if row is None and _has_format_2(transaction):
+    if row is not None:
+        _require_key(transaction, int(row[0]), principal, space, key)
+    elif _has_format_2(transaction):
         row = transaction.row("charge_by_key", principal, key, _end_of_format_2(transaction))
     return None if row is None else ChargeRow(*row)
+
+
+def _require_key(transaction: Transaction, charge_id: int, principal: str, space: str, key: str) -> None:
+    """Raise ``LedgerIntegrity`` unless the entry of a charge has this key. A tag alone proves nothing."""
+    entry = stored_entry(transaction, charge_id)
+    text = transaction.row("text_at", charge_id, "key")
+    spaces = (NAMED, AUTO) if space == NAMED else (space,)
+    is_its = entry.get("principal") == principal and entry.get("space") in spaces
+    if not is_its or text is None or text[1] != key or not opens(str(entry.get("key")), *text):
+        raise LedgerIntegrity(
+            f"the tag of this key leads to ledger entry {charge_id}, which has another key",
+            remedies=[Remedy("verify_ledger")],
+        )
 
 
 def keys_below(transaction: Transaction, principal: str, stem: str) -> list[str]:
@@ -489,11 +525,6 @@ def commit(transaction: Transaction, charge: ChargeRow, answer: str, at: int) ->
     position = _move(transaction, charge, "EXECUTING", "COMMITTED", "commit", at, **fields)
     transaction.run("answer_insert", charge.id, answer, text.salt)
     return Stored(position, time_of(transaction, at), text.commitment)
-
-
-def time_of(transaction: Transaction, at: int) -> int:
-    """The time of the entry that was appended last: times do not run backwards."""
-    return transaction.turn.newest_at if isinstance(transaction.turn, Turn) else at
 
 
 def _signed(transaction: Transaction, charge: ChargeRow, answer_hash: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -185,6 +185,14 @@ class WriterKey(NamedTuple):
         return self.added <= seq and (self.retired is None or seq <= self.retired)
 
 
+def may_sign(keys: Sequence[WriterKey], public: str, seq: int) -> bool:
+    """True if a key may sign the entry ``seq``. Only the first key signs the entry that names it."""
+    return any(
+        key.public == public and key.is_valid(seq) and (key.added < seq or position == 0)
+        for position, key in enumerate(keys)
+    )
+
+
 @dataclass(slots=True)
 class Book:
     """The state after some prefix of the chain."""
@@ -271,7 +279,7 @@ class Book:
 
     def is_writer(self, public: str, seq: int) -> bool:
         """True if this key may seal and sign the entry ``seq``."""
-        return any(key.public == public and key.is_valid(seq) for key in self.keys_of_writers)
+        return may_sign(self.keys_of_writers, public, seq)
 
     def require(self, condition: bool, seq: int, rule: str) -> None:
         """Raise ``Broken`` unless the rule holds."""
@@ -373,6 +381,8 @@ def _erase(book: Book, seq: int, entry: dict[str, Any]) -> None:
         is_known = number <= book.start or book.kinds.get(number) in ERASABLE
         book.require(number < seq and is_known, seq, "a text that cannot be erased")
         book.require(charge is None or charge.state in ENDED, seq, "texts of a running charge are erased")
+        is_paid = charge is None or any(a0 or a1 for _, a0, a1 in book.lines[number])
+        book.require(is_paid, seq, "texts of a charge that cost nothing are erased")
     for number in entry["answers_of"]:
         is_known = number in book.answers or number <= book.start
         book.require(number < seq and is_known, seq, "an answer is erased that was not stored")

@@ -175,6 +175,7 @@ STATEMENTS: Final[dict[str, str]] = {
     "seal_at": "SELECT key, signature FROM seal WHERE seq = ?",
     "seals": "SELECT seq, key, signature FROM seal WHERE seq > ? ORDER BY seq",
     "checkpoint_insert": "INSERT INTO checkpoint (seq, body, key, signature) VALUES (?, ?, ?, ?)",
+    "checkpoints": "SELECT seq, body, key, signature FROM checkpoint ORDER BY seq",
     "checkpoint_newest": "SELECT seq, body, key, signature FROM checkpoint ORDER BY seq DESC LIMIT 1",
     "migrations": "SELECT version, name FROM migration ORDER BY version",
 }

@@ -85,6 +85,7 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = (), full: bool = T
             problems += text_problems(transaction, book)
             problems += _tag_problems(transaction, book)
             problems += seal_problems(transaction, book, head)
+            problems += checkpoints.problems(transaction, book)
             for receipt in receipts:
                 problems += _receipt_problems(transaction, ledger.id, receipt)
         if book.ledger and book.ledger != ledger.id:
@@ -232,6 +233,9 @@ def text_problems(transaction: Transaction, book: Book) -> Iterator[str]:
 def _tag_problems(transaction: Transaction, book: Book) -> Iterator[str]:
     """Tags that lead to another charge than that of their key or question."""
     tags = transaction.tags
+    secrets = [Tags(*row) for row in transaction.rows("secret")]  # the store remembers the one it has read
+    if secrets != ([] if tags is None else [tags]):
+        yield "the secret of the tags was altered, or is not the only one"
     if tags is None or tags.since != book.since:
         if book.since is not None:
             yield "the secret of the tags is missing, or it names another entry than the one that began format 3"
@@ -269,6 +273,10 @@ def seal_problems(transaction: Transaction, book: Book, head: Position) -> Itera
         terms = seal_terms(book.ledger, Position(int(seq), str(row[1]) if row else ""))
         if not book.is_writer(public, seq) or not verified(terms, public, signature):
             yield f"the seal of entry {seq} is wrong: it was made without a key of this ledger"
+    sealed = {int(row[0]) for row in seals}
+    changes = {number for key in book.keys_of_writers for number in (key.added, key.retired) if number is not None}
+    for seq in sorted(number for number in changes - sealed if number > book.start):
+        yield f"entry {seq} changes the keys of this ledger, and has no seal of its own"
     if not seals or seals[-1][0] != head.seq:
         last = seals[-1][0] if seals else 0
         yield f"entries after {last} have no seal: they were written without a key of this ledger"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tallystick as ts
-from crash.stores import raised, spend
+from crash.stores import entries_of, raised, spend
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.ledger import Budget, Filter, Partition
@@ -200,10 +200,9 @@ def test_a_limit_rises_with_a_signed_reason(ledger, people):
         pass
     assert people.remaining.a0 == 0
     assert ledger.open("people", budget=units(100, 10)).limit.a0 == 150
-    with ledger.store.read() as transaction:
-        body = [row[2] for row in transaction.rows("entries_after", 0, 100) if '"kind":"raise"' in row[2]]
-    assert "new consent round" in body[0]
-    assert "signature" in body[0]
+    [entry] = [entry for entry in entries_of(ledger) if entry["kind"] == "raise"]
+    assert entry["why"] == "new consent round"
+    assert len(entry["signature"]) == 128
     assert ledger.verify().problems == ()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crash.stores import spend
+from crash.stores import entries_of, spend
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Unavailable
 from tallystick.ledger import Ledger, Signer, import_ledger
 from tallystick.ledger.budget import Budget
@@ -20,11 +20,6 @@ def paid(ledger, times=1):
         with spend(account, 1):
             pass
     return account
-
-
-def entries_of(ledger):
-    with ledger.store.read() as transaction:
-        return [json.loads(body) for _, _, body in transaction.rows("entries_after", 0, 1000)]
 
 
 def shortened(ledger, signer, keep):
@@ -190,7 +185,7 @@ def test_a_ledger_of_an_older_format_is_to_be_kept(tmp_path):
     with Ledger(path, config=tmp_path / "config"):
         pass
     connection = disarmed(str(path))
-    old = "UPDATE entry SET body = replace(body, 'ledger/2', 'ledger/1') WHERE seq = 1"
+    old = "UPDATE entry SET body = replace(body, 'ledger/3', 'ledger/1') WHERE seq = 1"
     without_triggers(connection, lambda: connection.execute(old))
     connection.close()
     with pytest.raises(LedgerIntegrity, match=r"Keep this file: a later version converts it.*another path"):

@@ -108,13 +108,15 @@ def test_a_trigger_named_almost_like_statistics_is_seen(tmp_path, config):
 # -- imports
 
 
-def export(bodies, signer, ledger_id):
-    """A well-hashed, well-signed export of any entries."""
-    lines, head = [canonical({"format": "tallystick/export/1", "ledger": ledger_id})], GENESIS
+def export(bodies, signer, ledger_id, texts=()):
+    """A well-hashed, well-signed export of any entries, and of the texts beside them."""
+    opening = {"format": "tallystick/export/2", "ledger": ledger_id, "level": "answers"}
+    lines, head = [canonical(opening)], GENESIS
     for seq, body in enumerate(bodies, 1):
         text = canonical(body)
         head = link(head, text)
-        lines.append(canonical({"seq": seq, "hash": head, "body": text}))
+        beside = {"texts": texts[seq - 1]} if seq <= len(texts) and texts[seq - 1] else {}
+        lines.append(canonical({"seq": seq, "hash": head, "body": text, **beside}))
     checkpoint = {"ledger": ledger_id, "seq": len(bodies), "head": head, "at": 0}
     return [*lines, canonical({"checkpoint": checkpoint, "by": signer.public, "signature": signer.sign(checkpoint)})]
 
@@ -124,29 +126,40 @@ def bodies_of(ledger):
         return [json.loads(row[2]) for row in transaction.rows("entries_after", 0, 1000)]
 
 
+def texts_of(ledger):
+    """The texts beside each entry, with their salts."""
+    with ledger.store.read() as transaction:
+        rows = transaction.rows("entries_after", 0, 1000)
+        return [{name: [salt, text] for name, salt, text in transaction.rows("texts_of", row[0])} for row in rows]
+
+
 @pytest.fixture
 def spent(tmp_path, config):
-    """Entries when rho 0.1 was spent, and the path and id of a ledger in which 0.9 is spent by now."""
+    """Entries and texts when rho 0.1 was spent, and the path and id of a ledger in which 0.9 is spent by now."""
     path = tmp_path / "budget.db"
     with Ledger(path) as ledger:
         people = ledger.open("people", budget=Budget.zcdp(1), unit="person")
         spend(people, 10**11, key="first").begin()
-        early = bodies_of(ledger)
+        early, texts = bodies_of(ledger), texts_of(ledger)
         spend(people, 8 * 10**11, key="second").begin()
-        return early, path, ledger.id
+        return early, texts, path, ledger.id
 
 
 def test_an_old_export_with_filler_does_not_replace_the_anchor(spent, tmp_path):
-    early, path, ledger_id = spent
-    filler = early[1]
+    early, texts, path, ledger_id = spent
+    filler = {**early[1], "at": early[-1]["at"]}
     for count in (0, 1, 5):
-        forged = export([*early, *({**filler, "name": f"f{n}"} for n in range(count))], Signer.of_user(), ledger_id)
+        more = [{**filler, "name": f"f{n}"} for n in range(count)]
+        forged = export([*early, *more], Signer.of_user(), ledger_id, texts)
         with pytest.raises(LedgerIntegrity, match=r"forgotten|another hash"):
             import_ledger(forged, tmp_path / f"copy{count}.db")
     with Ledger(path) as ledger:  # the true one is not refused as old
         assert ledger.open("people").used.a0 == 9 * 10**11
-    with import_ledger(export(early, Signer.of_user(), ledger_id), tmp_path / "elsewhere.db", config=tmp_path / "new"):
+    whole = export(early, Signer.of_user(), ledger_id, texts)
+    with import_ledger(whole, tmp_path / "elsewhere.db", config=tmp_path / "new"):
         pass  # whoever never saw more cannot know
+    with pytest.raises(LedgerIntegrity, match="texts of ledger entry 3 are missing"):
+        import_ledger(export(early, Signer.of_user(), ledger_id), tmp_path / "bare.db", config=tmp_path / "newer")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +199,7 @@ def test_a_first_line_that_means_two_things_or_names_a_file_is_refused(tmp_path,
 
 @pytest.mark.parametrize("checkpoint", ['{"checkpoint": 5}', '{"checkpoint": null, "by": 1}', '{"checkpoint": []}'])
 def test_a_checkpoint_that_is_none_is_refused(spent, tmp_path, checkpoint):
-    early, _, ledger_id = spent
+    early, _, _, ledger_id = spent
     lines = export(early, Signer.of_user(), ledger_id)[:-1]
     with pytest.raises(LedgerIntegrity):
         import_ledger([*lines, checkpoint], tmp_path / "copy.db", config=tmp_path / "new")

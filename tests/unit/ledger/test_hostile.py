@@ -186,7 +186,7 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path, postgres):
     path = tmp_path / "budget.db"
     Ledger(path).close()
     with sqlite3.connect(path) as connection:
-        connection.execute("INSERT INTO migration VALUES (3, 'future')")
+        connection.execute("INSERT INTO migration VALUES (4, 'future')")
     with pytest.raises(LedgerIntegrity, match="newer"):
         Ledger(path)
     import psycopg
@@ -194,7 +194,7 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path, postgres):
     place = fresh_schema(postgres)
     Ledger(place).close()
     with psycopg.connect(place, autocommit=True) as other:
-        other.execute("INSERT INTO migration VALUES (3, 'future')")
+        other.execute("INSERT INTO migration VALUES (4, 'future')")
     with pytest.raises(LedgerIntegrity, match="newer"):
         Ledger(place)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tallystick as ts
-from crash.stores import spend
+from crash.stores import entries_of, spend
 from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
 from tallystick.ledger import Ledger, places
 from tallystick.ledger.book import opened_if_there
@@ -53,9 +53,7 @@ def test_the_reason_to_start_again_is_an_entry(file, config):
     spent(file, config)
     remove(file)
     with Ledger(file, config=config, first_use="the first ledger was a trial") as ledger:
-        with ledger.store.read() as transaction:
-            bodies = [body for _, _, body in transaction.rows("entries_after", 0, 10)]
-        assert "the first ledger was a trial" in bodies[1]
+        assert entries_of(ledger)[1]["why"] == "the first ledger was a trial"
         assert ledger.verify().problems == ()
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import threading
 
 import pytest
 
 import tallystick as ts
-from crash.stores import spend
+from crash.stores import entries_of, spend
 from tallystick.errors import IdempotencyConflict, InvalidInput, Refused, Retired, Unavailable
 from tallystick.ledger import Ledger, import_ledger
 from tallystick.ledger.pay import pay
@@ -26,11 +25,6 @@ def clinic(ledger):
     account = ledger.open("clinic", budget=ts.zcdp(rho=0.5), unit="patient")
     account.register("visits", source=SOURCE, fixed=FIXED, marks=["file /data/visits.csv"])
     return account
-
-
-def entries(ledger):
-    with ledger.store.read() as transaction:
-        return [json.loads(row[2]) for row in transaction.rows("entries_after", 0, 1000)]
 
 
 def test_a_retired_dataset_takes_no_charge_and_returns_paid_answers(ledger, clinic):
@@ -187,7 +181,7 @@ def test_charges_and_retire_race_and_the_chain_has_one_order(place, ledger, clin
         thread.start()
     for thread in threads:
         thread.join()
-    kinds = [(entry["kind"], entry.get("note", "")) for entry in entries(ledger)]
+    kinds = [(entry["kind"], entry.get("note", "")) for entry in entries_of(ledger)]
     end = [seq for seq, (kind, note) in enumerate(kinds) if kind == "register" and "retired" in note]
     assert len(end) == 1
     assert all(kind not in ("begin", "reserve") for kind, _ in kinds[end[0] :])
@@ -201,7 +195,7 @@ def test_the_entry_has_the_fields_of_format_2(ledger, clinic):
     clinic.retire("visits", why="replaced")
     clinic.register("wrong", source="wrong.csv", fixed=FIXED, marks=["file /wrong.csv"])
     clinic.remove("wrong")
-    ended = [entry for entry in entries(ledger) if entry["kind"] == "register"]
+    ended = [entry for entry in entries_of(ledger) if entry["kind"] == "register"]
     assert len(ended) == 4
     assert all(set(entry) == REGISTER_FIELDS for entry in ended)
 

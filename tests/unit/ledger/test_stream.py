@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import tallystick as ts
+from crash.stores import charge_rows, entries_of
 from tallystick.accounting.losses import no_loss
 from tallystick.errors import (
     AnswerLost,
@@ -23,6 +24,7 @@ from tallystick.errors import (
     Refused,
     Unavailable,
 )
+from tallystick.ledger.journal import request_digest
 from tallystick.ledger.stream import AnswerStream, Cost
 
 YEAR = ts.zcdp(rho=0.5)
@@ -301,8 +303,11 @@ def test_entries_of_a_training_run_are_as_in_earlier_versions(ledger: ts.Ledger)
             while True:
                 run.step()
     with ledger.store.read() as transaction:
-        charges = transaction.rows("charges")
-        entries = {row[2]: (row[3][:16], transaction.row("answer_of", row[0])[0]) for row in charges}
+        charges = charge_rows(transaction)
+        answers = {row[0]: transaction.row("answer_of", row[0])[0] for row in charges}
+    begun = {seq: entry for seq, entry in enumerate(entries_of(ledger), 1) if seq in answers}
+    digests = {seq: request_digest(entry["lines"], entry["plan"], entry["request"]) for seq, entry in begun.items()}
+    entries = {entry["key"]: (digests[seq][:16], answers[seq]) for seq, entry in begun.items()}
     assert entries == {
         "whole": ("4cd00ca264f68018", '{"dict":{"request":{"str":"30 steps sgd"},"run":{"str":"whole"}}}'),
         "whole/0": ("ecd9cbe42f6c3a6f", '{"dict":{"request":{"str":"steps 0 to 10 sgd"},"run":{"str":"whole"}}}'),

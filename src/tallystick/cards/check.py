@@ -173,7 +173,7 @@ def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, t
         return
     if facts["again"].get("names"):
         why = "the table of an SQL statement is made from the release; it is not in the record"
-        yield Finding(part, not_checked=why)
+        yield Finding(part, not_checked=why, is_required=True)
         return
     problem = _about_rows(facts, account, answer, table)
     software = other_version(facts)

@@ -593,13 +593,14 @@ class Ledger:
 
         return underpriced(self)
 
-    def export(self, *, signer: Signer | None = None, level: str = ANSWERS) -> Iterator[str]:
+    def export(self, *, signer: Signer | None = None, level: str = ANSWERS, withheld: bool = False) -> Iterator[str]:
         """The ledger as JSON lines, ending in a signed checkpoint.
 
         ``level`` says how much it holds: ``chain`` (no texts and no answers), ``record`` (with texts) or ``answers``
-        (everything; this one can be imported).
+        (everything; this one can be imported). While data are closed after a failure, only ``withheld=True`` exports:
+        the entries tell which releases failed, so such an export is for the owner.
         """
-        return export_lines(self, signer=signer or self.signer(), level=level)
+        return export_lines(self, signer=signer or self.signer(), level=level, withheld=withheld)
 
     def signer(self) -> Signer:
         """The key of this user."""

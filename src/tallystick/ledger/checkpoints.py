@@ -75,7 +75,8 @@ def book_of(state: dict[str, Any]) -> tuple[Book, Position]:
     book.lines = {number: [(i, a0, a1) for i, a0, a1 in lines] for number, lines in state["lines"]}
     book.sources = dict(state["sources"])
     book.begun = dict(state["begun"])
-    book.quarantines = {(charge, each): (source, cleared) for charge, each, source, cleared in state["quarantines"]}
+    rows = state["quarantines"]
+    book.quarantines = {(charge, each): (source, cleared, cause) for charge, each, source, cleared, cause in rows}
     book.losses = list(state["losses"])
     book.ended, book.free = state["ended"], state["free"]
     book.start = state["seq"]

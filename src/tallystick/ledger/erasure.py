@@ -85,8 +85,8 @@ def _require_erasable(transaction: Transaction, number: int) -> None:
         raise Refused(f"ledger entry {number} is of the kind {kind!r}, and has no text that can be erased")
     if "lines" in entry and not any(a0 or a1 for _, a0, a1 in entry["lines"]):
         raise Refused(
-            f"ledger entry {number} is part of a run that was paid as a whole. Without its key the ledger would release "
-            "it again, and charge nothing. Nothing was changed"
+            f"ledger entry {number} is part of a run that was paid as a whole. Without its key the ledger would "
+            "release it again, and charge nothing. Nothing was changed"
         )
     charge = transaction.row("charge_by_id", number)
     if charge is not None and ChargeRow(*charge).state not in ENDED:

@@ -59,10 +59,18 @@ def keys_of(transaction: Transaction, ledger: str, newest: int | None) -> list[W
             keys = [key._replace(**retired) if key.public == entry["public"] else key for key in keys]
         else:
             keys = [*keys, WriterKey(entry["public"], seq)]
-        position = Position(*transaction.row("entry_at", seq)[:2])
+        position = _position(transaction, seq)
         journal.linked_entry(transaction, position)
         require_seal(transaction, ledger, position, before or keys)
     return keys
+
+
+def _position(transaction: Transaction, seq: int) -> Position:
+    """The position of an entry with the hash that is stored for it."""
+    row = transaction.row("entry_at", seq)
+    if row is None:
+        raise _altered(f"entry {seq} is missing")
+    return Position(int(row[0]), str(row[1]))
 
 
 def require_known(keys: Sequence[WriterKey], known: int | None) -> None:

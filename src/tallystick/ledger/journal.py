@@ -12,6 +12,7 @@ Each function runs inside one write transaction and appends exactly one entry, o
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -22,7 +23,18 @@ from tallystick.ledger.denial import denied
 from tallystick.ledger.filters import LARGEST, UNITS_0, Amount, Filter
 from tallystick.ledger.retirement import require_not_retired
 from tallystick.ledger.store import Transaction
-from tallystick.ledger.texts import AUTO, ERASED, NAMED, TEXT_FIELDS, Tags, Text, committed, opens, with_commitments
+from tallystick.ledger.texts import (
+    AUTO,
+    ERASED,
+    NAMED,
+    SALT_BYTES,
+    TEXT_FIELDS,
+    Tags,
+    Text,
+    committed,
+    opens,
+    with_commitments,
+)
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -74,14 +86,6 @@ class Position(NamedTuple):
 
     seq: int
     hash: str
-
-
-class Closing(NamedTuple):
-    """A failure that closes a source and a population, and the position of its entry in the chain."""
-
-    source: str
-    population: int
-    seq: int
 
 
 class Line(NamedTuple):
@@ -302,15 +306,17 @@ def keys_below(transaction: Transaction, principal: str, stem: str) -> list[str]
 
 
 def charge_like(transaction: Transaction, principal: str, about: About, request: str) -> ChargeRow | None:
-    """Return the first committed charge for the same request, under any key, or None."""
-    row = None
+    """Return the first charge for the same request, under any key, whose answer may be told; None without one."""
+    rows = []
     if transaction.tags is not None:
         tag = transaction.tags.of_request(principal, about.lines, about.plan, request)
-        row = transaction.row("charge_alike_tagged", tag)
-    if row is None and _has_format_2(transaction):
+        rows = transaction.rows("charge_alike_tagged", tag)
+    if _has_format_2(transaction):
         digest_2 = request_digest(about.lines, about.plan, request)
-        row = transaction.row("charge_alike", principal, digest_2, _end_of_format_2(transaction))
-    return None if row is None else ChargeRow(*row)
+        rows += transaction.rows("charge_alike", principal, digest_2, _end_of_format_2(transaction))
+    charges = sorted(ChargeRow(*row) for row in rows)
+    told = told_states(transaction, charges)
+    return next((charge for charge, state in zip(charges, told, strict=True) if state == "COMMITTED"), None)
 
 
 def _has_format_2(transaction: Transaction) -> bool:
@@ -551,17 +557,64 @@ def answer_terms(ledger: str, charge: int, fence: int, begun: Mapping[str, Any],
 
 
 def burn(transaction: Transaction, charge: ChargeRow, at: int, *, why: str, principal: str) -> Position:
-    """EXECUTING -> BURNED: failed after data could have been read, so it stays paid and its source is closed."""
-    position = _move(transaction, charge, "EXECUTING", "BURNED", "burn", at, why=why, principal=principal)
-    source, populations = _sources(transaction, charge)
-    for population in populations if source is not None else ():
-        transaction.run("quarantine_insert", charge.id, population, source)
+    """EXECUTING -> BURNED: failed after data could have been read, so it stays paid and its source is closed.
+
+    The nonce keeps a reader of hashes from guessing the entry, and so the failure.
+    """
+    nonce = os.urandom(SALT_BYTES).hex()
+    position = _move(transaction, charge, "EXECUTING", "BURNED", "burn", at, why=why, principal=principal, nonce=nonce)
+    _close(transaction, charge)
     return position
+
+
+def _close(transaction: Transaction, failed: ChargeRow) -> None:
+    """Close the data of a failed charge, and those of all charges that run together with it.
+
+    A charge that fails later then closes nothing new, so its failure is not told.
+    """
+    source, populations = _sources(transaction, failed)
+    if source is None or transaction.row("quarantine_row", failed.id) is not None:
+        return  # not about a source, or closed while it ran
+    running = {failed.id: (source, populations)}
+    for (number,) in transaction.rows("charges_running"):
+        about, payers = _sources_of(transaction, int(number))
+        if about is not None:
+            running[int(number)] = (about, payers)
+    for number in together(failed.id, running):
+        about, payers = running[number]
+        for population in payers:
+            transaction.run("quarantine_insert", number, population, about, failed.id)
+
+
+def together(first: int, running: Mapping[int, tuple[str, Sequence[int]]]) -> list[int]:
+    """Return the charges that share a source or a population with the first one, directly or through others.
+
+    >>> together(1, {1: ("visits", [7]), 2: ("billing", [7, 8]), 3: ("trips", [8]), 4: ("other", [9])})
+    [1, 2, 3]
+    """
+    found, sources, populations = {first}, {running[first][0]}, set(running[first][1])
+    is_growing = True
+    while is_growing:
+        more = {
+            number
+            for number, (source, payers) in running.items()
+            if number not in found and (source in sources or not populations.isdisjoint(payers))
+        }
+        found |= more
+        sources |= {running[number][0] for number in more}
+        populations |= {population for number in more for population in running[number][1]}
+        is_growing = bool(more)
+    return sorted(found)
 
 
 def _sources(transaction: Transaction, charge: ChargeRow) -> tuple[str | None, list[int]]:
     """The source a charge is about and the populations that pay for it."""
-    body = stored_entry(transaction, charge.id)
+    return _sources_of(transaction, charge.id)
+
+
+def _sources_of(transaction: Transaction, charge_id: int) -> tuple[str | None, list[int]]:
+    """The source that the charge with this number is about, and the populations that pay for it."""
+    body = stored_entry(transaction, charge_id)
     if body["source"] is None:
         return None, []
     paths = [path_of(transaction, account_id) for account_id, _, _ in body["lines"]]
@@ -580,21 +633,8 @@ def told_state(transaction: Transaction, charge: ChargeRow) -> str:
 
 def told_states(transaction: Transaction, charges: Sequence[ChargeRow]) -> list[str]:
     """Return the states of several charges as ``told_state`` does."""
-    closings = [Closing(*row) for row in transaction.rows("closings")]
-    return [WITHHELD if _is_withheld(transaction, each, closings) else each.state for each in charges]
-
-
-def _is_withheld(transaction: Transaction, charge: ChargeRow, closings: Sequence[Closing]) -> bool:
-    """True if a failure that is not cleared closed the data of a charge while it ran, or at its end."""
-    if charge.state not in ("COMMITTED", "BURNED"):
-        return False
-    during = [each for each in closings if charge.id < each.seq <= charge.last_seq]
-    if not during:
-        return False
-    source, populations = _sources(transaction, charge)
-    if source is None:
-        return False
-    return any(each.source == source or each.population in populations for each in during)
+    withheld = {int(row[0]) for row in transaction.rows("withheld")}
+    return [WITHHELD if charge.id in withheld else charge.state for charge in charges]
 
 
 def refund(transaction: Transaction, charge: ChargeRow, at: int, *, why: str, principal: str) -> Position:

@@ -152,23 +152,29 @@ def pay(
         return Paid(earlier.answer, earlier.receipt, fresh=False)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(CHARGING) from None
+    paid = _draw(charge, release, lease)
+    if paid is None:  # one line for a failure and for an answer that is withheld
+        raise Unavailable(FAILED)
+    return paid
+
+
+def _draw(charge: Charge, release: Payable, lease: float) -> Paid | None:
+    """Draw and store the answer of a charge that has begun; None if it failed or is withheld."""
     try:
         with _renewed(charge, lease) if release.source else contextlib.nullcontext():
             drawn = release.draw()
         receipt = charge.commit(drawn)
-        is_withheld = charge.is_withheld()
+        return None if charge.is_withheld() else Paid(charge.answer, receipt, fresh=True)
     except BaseException as error:
         problem = type(error)
         if not release.source:
             charge.burn_quietly(problem)
             raise
-    else:
-        if is_withheld:
-            raise Unavailable(FAILED)
-        return Paid(charge.answer, receipt, fresh=True)
     # outside the handler, so that the error does not travel along, not even with an interruption of the burning
     charge.burn_quietly(problem)
-    raise KeyboardInterrupt(INTERRUPTED) if issubclass(problem, KeyboardInterrupt) else Unavailable(FAILED)
+    if issubclass(problem, KeyboardInterrupt):
+        raise KeyboardInterrupt(INTERRUPTED)
+    return None
 
 
 class Asking(Protocol):
@@ -535,8 +541,9 @@ class Charge:
             raise occupied(self._ledger, charge)
 
     def _under_key(self, transaction: Transaction) -> ChargeRow | None:
-        """The charge that has this key, or None."""
-        return journal.charge_under(transaction, self._ledger.principal, self._space, self._key)
+        """The charge that has this key, in the state that may be told, or None."""
+        charge = journal.charge_under(transaction, self._ledger.principal, self._space, self._key)
+        return None if charge is None else charge._replace(state=journal.told_state(transaction, charge))
 
     def _with_remedies(self, problem: BudgetExceeded) -> BudgetExceeded:
         """The denial of one payer, with what would fit in place of the same loss."""
@@ -562,6 +569,8 @@ class Charge:
             if charge is None:
                 return None
             journal.require_same(transaction, charge, self._terms.about)
+        if charge.state == journal.WITHHELD:
+            raise Unavailable(FAILED)
         return self._ledger.stored_answer(charge) if charge.state == "COMMITTED" else None
 
     def look_up(self) -> tuple[ChargeRow, Receipt | None] | None:
@@ -593,7 +602,7 @@ class Charge:
         with self._ledger.store.read() as transaction:
             for text in dict.fromkeys((*about.texts, *in_other_words)):
                 charge = journal.charge_like(transaction, self._ledger.principal, about, text)
-                if charge is not None and journal.told_state(transaction, charge) == "COMMITTED":
+                if charge is not None:
                     return _charged_again(charge, is_same_request=text in about.texts)
         return None
 

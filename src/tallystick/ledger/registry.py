@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallystick.errors import InvalidInput, Refused, Remedy, Retired
+from tallystick.errors import InvalidInput, Refused, Remedy, Retired, Unavailable
 from tallystick.ledger import journal, retirement
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import PLAN_LENGTH, check_reason, checked, digest
@@ -338,13 +338,22 @@ def failures(account: Account) -> list[int]:
     Later failures are withheld: one closing tells one failure. ``clear`` returns all of them to the owner.
     """
     with account.ledger.store.read() as transaction:
-        return [charge for charge, _ in _closed(transaction, account)[:1]]
+        return sorted({row.cause for row in _closed(transaction, account)})[:1]
 
 
-def _closed(transaction: Transaction, account: Account) -> list[list[int]]:
-    """The failed charges that close a population, with the population of each, first failure first."""
+class _Closed(NamedTuple):
+    """A charge that closes a population: it failed, or it ran when another one failed."""
+
+    charge: int
+    population: int
+    cause: int
+    state: str
+
+
+def _closed(transaction: Transaction, account: Account) -> list[_Closed]:
+    """The charges that close a population, by number."""
     population = account.path[-1][0]
-    return [[int(charge), int(each)] for charge, each in transaction.rows("quarantines_of", population, population)]
+    return [_Closed(*row) for row in transaction.rows("quarantines_of", population, population)]
 
 
 def clear(account: Account, *, why: str) -> list[int]:
@@ -353,13 +362,20 @@ def clear(account: Account, *, why: str) -> list[int]:
     check_reason(why)
     ledger.recover()
     with ledger.store.write("clear") as transaction:
-        rows = sorted(_closed(transaction, account))
-        if not rows:
+        closed = _closed(transaction, account)
+        if not closed:
             raise Refused(f"nothing about population {account.name!r} is closed")
+        running = {row.charge for row in closed if row.state == "EXECUTING"}
+        if running:
+            raise Unavailable(
+                f"{len(running)} of the releases that ran when the data were closed have not ended. Clear the failure "
+                "when they have: at the latest when their leases run out"
+            )
+        rows = [[row.charge, row.population] for row in closed]
         position = journal.append(
             transaction, "clear", ledger.now(), principal=ledger.principal, account=account.id, rows=rows,
             why=committed(why),
         )  # fmt: skip
         for charge, each in rows:
             transaction.run("quarantine_clear", position.seq, charge, each)
-    return sorted({charge for charge, _ in rows})
+    return sorted({row.charge for row in closed if row.state == "BURNED"})

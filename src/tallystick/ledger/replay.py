@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.ledger.chain import canonical, digest
 from tallystick.ledger.filters import LARGEST, Filter
-from tallystick.ledger.journal import AccountRow, ChargeRow, answer_terms
+from tallystick.ledger.journal import AccountRow, ChargeRow, answer_terms, together
 from tallystick.ledger.opening import raise_terms
 from tallystick.ledger.partition import Blocks, Partition
 from tallystick.ledger.registry import DatasetRow, lasts
@@ -40,6 +40,7 @@ HEAD: Final = "head"  # the number of an entry and its hash
 TEXTS: Final = "texts"  # an object whose values are texts or nothing
 HASH: Final = "hash"  # 64 hexadecimal digits: a digest, a commitment or a public key
 SIGNATURE: Final = "signature"  # 128 hexadecimal digits
+SALT: Final = "salt"  # 32 hexadecimal digits
 NUMBERS: Final = "numbers"  # whole numbers that rise
 VOUCHED: Final = "vouched"  # pairs of a charge and the hash of its answer
 
@@ -47,7 +48,7 @@ NAMED: Final = {
     WHOLE: "a whole number in range", TEXT: "a text", TEXT_OR_NONE: "a text", WHOLE_OR_NONE: "a whole number in range",
     PAIR: "two whole numbers in range", PAIRS: "pairs of whole numbers", TRIPLES: "lines of whole numbers in range",
     LIST_OR_NONE: "a list", TEXTS: "an object of texts", LISTED: "a list of texts",
-    HEAD: "the number and the hash of an entry", HASH: "a hash", SIGNATURE: "a signature",
+    HEAD: "the number and the hash of an entry", HASH: "a hash", SIGNATURE: "a signature", SALT: "a nonce",
     NUMBERS: "a list of rising whole numbers", VOUCHED: "pairs of a charge and the hash of its answer",
 }  # fmt: skip
 _CHARGE: Final = {"charge": WHOLE, "fence": WHOLE}
@@ -91,7 +92,7 @@ SHAPES_3: Final[dict[str, dict[str, str]]] = {
     "reserve": _CHARGE_3,
     "begin": _CHARGE_3,
     "commit": {**_CHARGE, "answer_hash": HASH},
-    "burn": {**_CHARGE, "why": TEXT, "principal": TEXT},
+    "burn": {**_CHARGE, "why": TEXT, "principal": TEXT, "nonce": SALT},
     "refund": {**_CHARGE, "why": TEXT, "principal": TEXT},
     "govern": {**_DECISION, "public": HASH, "vouched": VOUCHED},
     "key_add": {**_DECISION, "public": HASH},
@@ -141,7 +142,7 @@ def _fits(value: Any, kind: str) -> bool:
         return type(rows) is list and all(
             type(row) is list and len(row) == width and all(_fits(number, WHOLE) for number in row) for row in rows
         )
-    if kind in (HASH, SIGNATURE):
+    if kind in _DIGITS:
         return type(value) is str and len(value) == _DIGITS[kind] and set(value) <= _HEXADECIMAL
     if kind == NUMBERS:
         return type(value) is list and all(_fits(each, WHOLE) for each in value) and value == sorted(set(value))
@@ -158,7 +159,7 @@ def _fits(value: Any, kind: str) -> bool:
     return value is None or (type(value) is list if kind == LIST_OR_NONE else _fits(value, kind.split()[0]))
 
 
-_DIGITS: Final = {HASH: 64, SIGNATURE: 128}
+_DIGITS: Final = {HASH: 64, SIGNATURE: 128, SALT: 32}
 _HEXADECIMAL: Final = frozenset("0123456789abcdef")
 
 
@@ -227,7 +228,8 @@ class Book:
     """Charges whose answers each key signed, with the entries."""
     losses: list[str] = field(default_factory=list)
     """Sentences about entries that are lost, by the owner's own word."""
-    quarantines: dict[tuple[int, int], tuple[str, int | None]] = field(default_factory=dict)
+    quarantines: dict[tuple[int, int], tuple[str, int | None, int | None]] = field(default_factory=dict)
+    """By charge and population: the source, the entry that cleared it, and the failure that closed it (format 3)."""
     since: int | None = None
     """The entry at which format 3 began."""
     newest_at: int = 0
@@ -322,7 +324,7 @@ class Book:
         """True if a failure on the source or on one of the populations is not cleared."""
         return source is not None and any(
             cleared is None and (failure == source or population in populations)
-            for (_, population), (failure, cleared) in self.quarantines.items()
+            for (_, population), (failure, cleared, _) in self.quarantines.items()
         )
 
     def least(self, source: str, population: int) -> int:
@@ -473,9 +475,11 @@ def _clear(book: Book, seq: int, entry: dict[str, Any]) -> None:
     rows = [(charge, population) for charge, population in entry["rows"]]
     book.require(bool(rows) and rows == sorted(set(rows)) and bool(entry["why"].strip()), seq, "nothing is cleared")
     for row in rows:
-        source, cleared = book.quarantines[row]
+        source, cleared, cause = book.quarantines[row]
         book.require(cleared is None, seq, "a failure is cleared twice")
-        book.quarantines[row] = (source, seq)
+        is_over = book.charges[row[0]].state != "EXECUTING" if row[0] in book.charges else True
+        book.require(is_over, seq, "data are cleared while a charge on them runs")
+        book.quarantines[row] = (source, seq, cause)
 
 
 def _first_use(book: Book, seq: int, entry: dict[str, Any]) -> None:
@@ -559,7 +563,7 @@ def _mover(old: str, new: str) -> Callable[[Book, int, dict[str, Any]], None]:
         if new == "EXECUTING":
             book.require(not book.closed(source, populations), seq, "a start on closed data")
         if new == "BURNED" and source is not None:
-            book.quarantines |= {(charge.id, population): (source, None) for population in populations}
+            _close_data(book, charge.id, source, sorted(populations))
         book.charges[charge.id] = charge._replace(state=new, last_seq=seq)
         if new in ENDED and new != "COMMITTED":
             del book.begun[charge.id]
@@ -574,6 +578,24 @@ def _mover(old: str, new: str) -> Callable[[Book, int, dict[str, Any]], None]:
                 book.move(seq, account_id, -a0, -a1)
 
     return move
+
+
+def _close_data(book: Book, failed: int, source: str, populations: list[int]) -> None:
+    """Close the data of a failed charge; since format 3 also those of the charges that run together with it."""
+    if book.since is None:
+        book.quarantines |= {(failed, population): (source, None, None) for population in populations}
+        return
+    if any(charge == failed for charge, _ in book.quarantines):
+        return  # closed while it ran
+    running = {failed: (source, populations)}
+    for number, row in book.charges.items():
+        about = book.sources[number]
+        if row.state == "EXECUTING" and about is not None:
+            payers = sorted({book.population(account_id) for account_id, _, _ in book.lines[number]})
+            running[number] = (about, payers)
+    for number in together(failed, running):
+        about, payers = running[number]
+        book.quarantines |= {(number, population): (about, None, failed) for population in payers}
 
 
 def _check_signature(book: Book, seq: int, entry: dict[str, Any], charge: ChargeRow) -> None:

@@ -87,26 +87,25 @@ STATEMENTS: Final[dict[str, str]] = {
     "source_entry": "SELECT seq FROM dataset WHERE source = ? ORDER BY seq DESC LIMIT 1",
     "least_of_source": f"SELECT max(least0) FROM {NEWEST} WHERE name IN (SELECT name FROM dataset WHERE source = ?)",
     "least_of_population": f"SELECT coalesce(max(least0), 0) FROM {NEWEST} WHERE population_id = ?",
-    "quarantine_insert": "INSERT INTO quarantine (charge_id, population_id, source) VALUES (?, ?, ?)",
+    "quarantine_insert": "INSERT INTO quarantine (charge_id, population_id, source, cause) VALUES (?, ?, ?, ?)",
     "quarantine_clear": (
         "UPDATE quarantine SET cleared = ? WHERE charge_id = ? AND population_id = ? AND cleared IS NULL"
     ),
-    "quarantine_of": (  # the first failure: later ones are not shown before the owner has cleared all of them
-        "SELECT q.charge_id FROM quarantine q JOIN charge c ON c.id = q.charge_id "
-        "WHERE q.cleared IS NULL AND (q.source = ? OR q.population_id = ?) ORDER BY c.last_seq LIMIT 1"
+    "quarantine_of": (
+        "SELECT coalesce(cause, charge_id) FROM quarantine WHERE cleared IS NULL AND (source = ? OR population_id = ?) "
+        "ORDER BY coalesce(cause, charge_id) LIMIT 1"
     ),
-    "closings": (
-        "SELECT q.source, q.population_id, c.last_seq FROM quarantine q JOIN charge c ON c.id = q.charge_id "
-        "WHERE q.cleared IS NULL"
-    ),
+    "quarantine_row": "SELECT 1 FROM quarantine WHERE charge_id = ? LIMIT 1",
+    "withheld": "SELECT DISTINCT charge_id FROM quarantine WHERE cleared IS NULL",
     "quarantines_of": (
-        "SELECT q.charge_id, q.population_id FROM quarantine q JOIN charge c ON c.id = q.charge_id "
-        "WHERE q.cleared IS NULL AND (q.population_id = ? "
-        "OR q.source IN (SELECT source FROM dataset WHERE population_id = ?)) ORDER BY c.last_seq, q.population_id"
+        "SELECT q.charge_id, q.population_id, coalesce(q.cause, q.charge_id), c.state "
+        "FROM quarantine q JOIN charge c ON c.id = q.charge_id WHERE q.cleared IS NULL AND (q.population_id = ? "
+        "OR q.source IN (SELECT source FROM dataset WHERE population_id = ?)) ORDER BY q.charge_id, q.population_id"
     ),
     "quarantines": (
-        "SELECT charge_id, population_id, source, cleared FROM quarantine ORDER BY charge_id, population_id"
+        "SELECT charge_id, population_id, source, cleared, cause FROM quarantine ORDER BY charge_id, population_id"
     ),
+    "charges_running": "SELECT id FROM charge WHERE state = 'EXECUTING' ORDER BY id",
     "charge_insert": f"INSERT INTO charge ({CHARGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     "charge_by_key": f"{CHARGE_READ} WHERE c.principal = ? AND c.key = ? AND c.state <> 'REFUNDED' AND c.id < ?",
     "charge_by_tag": f"{CHARGE_READ} JOIN tag t ON t.charge_id = c.id WHERE t.key_tag = ?",
@@ -124,11 +123,11 @@ STATEMENTS: Final[dict[str, str]] = {
     "charge_by_id": f"{CHARGE_READ} WHERE c.id = ?",
     "charge_alike": (
         f"{CHARGE_READ} WHERE c.principal = ? AND c.request = ? AND c.state = 'COMMITTED' AND c.id < ? "
-        "ORDER BY c.id LIMIT 1"
+        "ORDER BY c.id LIMIT 100"
     ),
     "charge_alike_tagged": (
         f"{CHARGE_READ} JOIN tag t ON t.charge_id = c.id WHERE t.request_tag = ? AND c.state = 'COMMITTED' "
-        "ORDER BY c.id LIMIT 1"
+        "ORDER BY c.id LIMIT 100"
     ),
     "charges": (
         f"SELECT {CHARGE_COLUMNS} FROM charge WHERE last_seq > ? OR state IN ('RESERVED', 'EXECUTING') ORDER BY id"

@@ -49,10 +49,21 @@ LEVELS: Final = (CHAIN, RECORD, ANSWERS)
 """How much an export holds; each level has what the one before has."""
 
 
-def export_lines(ledger: Ledger, *, signer: Signer, level: str = ANSWERS) -> Iterator[str]:
-    """The ledger as JSON lines from one consistent snapshot, ending in a signed checkpoint."""
+def export_lines(ledger: Ledger, *, signer: Signer, level: str = ANSWERS, withheld: bool = False) -> Iterator[str]:
+    """The ledger as JSON lines from one consistent snapshot, ending in a signed checkpoint.
+
+    Refused while outcomes are withheld, unless ``withheld`` says that the reader may see them: the entries tell them.
+    """
     if level not in LEVELS:
         raise InvalidInput("level", level, f"one of: {', '.join(LEVELS)}")
+    with ledger.store.read() as transaction:
+        if not withheld and transaction.rows("withheld"):
+            raise Refused(
+                "Data of this ledger are closed after a failure, and an export would tell which releases failed. The "
+                "owner clears the failure first, or exports for owners only",
+                code="withheld_outcomes",
+                remedies=[Remedy("set_argument", argument="withheld", value=True)],
+            )
     return _exported(ledger, signer, level)
 
 
@@ -314,9 +325,9 @@ def _project_move(transaction: Transaction, book: Book, seq: int, entry: dict[st
     transaction.run("charge_move_replay", charge.state, seq, charge.id)
     if charge.state == "REFUNDED":
         journal.give_back(transaction, charge.id)
-    for (charge_id, population), (source, _) in book.quarantines.items() if charge.state == "BURNED" else ():
-        if charge_id == charge.id:
-            transaction.run("quarantine_insert", charge.id, population, source)
+    for (number, population), (source, _, cause) in book.quarantines.items() if charge.state == "BURNED" else ():
+        if cause == charge.id or (cause is None and number == charge.id):
+            transaction.run("quarantine_insert", number, population, source, cause)
 
 
 _PROJECT: Final[dict[str, Projection]] = {

@@ -276,7 +276,7 @@ def seal_problems(transaction: Transaction, book: Book, head: Position) -> Itera
     sealed = {int(row[0]) for row in seals}
     changes = {number for key in book.keys_of_writers for number in (key.added, key.retired) if number is not None}
     for seq in sorted(number for number in changes - sealed if number > book.start):
-        yield f"entry {seq} changes the keys of this ledger, and has no seal of its own"
+        yield f"entry {seq} changes the keys of this ledger, and has no seal"
     if not seals or seals[-1][0] != head.seq:
         last = seals[-1][0] if seals else 0
         yield f"entries after {last} have no seal: they were written without a key of this ledger"

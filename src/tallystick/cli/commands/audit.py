@@ -14,7 +14,7 @@ import typer
 from tallystick.cli.output import Answer, Json, Place, deliver, working
 from tallystick.errors import ClaimFalsified, InvalidInput
 from tallystick.place import unreadable
-from tallystick.regular_file import read_bytes, write_whole
+from tallystick.regular_file import write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -255,8 +255,12 @@ def _there(name: str, path: Path) -> Path:
 
 
 def _bytes(name: str, path: Path) -> bytes:
+    """Read a file without a charge; refused if it is registered."""
+    from tallystick.tables.sources import unpaid_file
+
     try:
-        return read_bytes(path)
+        with unpaid_file(path, name) as opened, opened.stream() as raw:
+            return raw.read()
     except OSError as problem:
         raise unreadable(name, path, problem) from None
 

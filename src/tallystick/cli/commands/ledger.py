@@ -188,6 +188,8 @@ def verify(
             receipts.append(Receipt.from_json(read_text(path)))
         except OSError as error:
             raise unreadable("receipt", path, error) from None
+        except UnicodeDecodeError:
+            raise InvalidInput("receipt", str(path), "a receipt, which is a text file") from None
     if export is not None:
         report, underpriced = _verified_export(export, by, is_alone=not receipts and ledger is None), []
     else:
@@ -260,13 +262,16 @@ def export(
     ledger: Place = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead of stdout.")] = None,
     level: Level = "answers",
+    withheld: Annotated[
+        bool, typer.Option("--withheld", help="For owners: also while data are closed; it tells what failed.")
+    ] = False,
 ) -> None:
     """Write the record as JSON lines.
 
     The last line is a checkpoint, signed with your Ed25519 key.
     """
     with opened(ledger) as book, working("exporting"):
-        lines = book.export(level=level)
+        lines = book.export(level=level, withheld=withheld)
         if out is None:
             for line in lines:
                 sys.stdout.write(line + "\n")

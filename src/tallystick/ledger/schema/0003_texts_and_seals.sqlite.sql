@@ -41,6 +41,9 @@ CREATE TABLE checkpoint (
 -- The chain holds a commitment to each answer; the answers of format 2 have a digest there and no salt.
 ALTER TABLE answer ADD COLUMN salt TEXT CHECK (length(salt) = 32);
 
+-- The failure that closed the data. Charges that ran at that time have rows, too: their outcomes are withheld.
+ALTER TABLE quarantine ADD COLUMN cause INTEGER;
+
 CREATE INDEX line_account ON line (account_id, charge_id);
 CREATE INDEX charge_request ON charge (principal, request);
 

@@ -9,6 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from tallystick.errors import Remedy
+from tallystick.place import shown
 from tallystick.printing import one_of
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.sql.tree import Text
@@ -63,7 +64,7 @@ class Catalogue:
                     return table
         names = [*self.private, *self.public]
         known = one_of(node.name, names) or "none is registered"
-        raise text.wrong(f"table {node.name}", node, f"one of: {known}", remedies=[Remedy("name_public_table")])
+        raise text.wrong(f"table {shown(node.name)}", node, f"one of: {known}", remedies=[Remedy("name_public_table")])
 
     def most_of(self, tree: exp.Expr, price: Mapping[str, Any]) -> dict[str, float]:
         """The least of what the owners of all private tables that a statement names let it cost.

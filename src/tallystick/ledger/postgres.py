@@ -320,7 +320,7 @@ class PostgresStore:
                 yield PostgresTransaction(connection, None, self._known_tags(connection))
 
     def _known_tags(self, connection: psycopg.Connection[Row]) -> Tags | None:
-        """The tags of the ledger. A ledger of format 2 has none until its first write."""
+        """The tags of the ledger. A ledger of format 2 gets them at its first write."""
         if self.tags is None:
             row = connection.execute(STATEMENTS["secret"]).fetchone()
             self.tags = None if row is None else Tags(*row)
@@ -378,7 +378,7 @@ class PostgresStore:
     def layout_problems(self) -> list[str]:
         """Differences between the schema's own objects and the migrations.
 
-        A shipped digest is enough to see that there are none. Otherwise the migrations are built afresh and rolled
+        If a shipped digest agrees, nothing differs. Otherwise the migrations are built afresh and rolled
         back. Raise ``NotChecked`` without a digest for this server's version and the right to create a schema.
         """
         with self._mutex, self._translated():

@@ -249,7 +249,8 @@ def public_rights(url: str) -> set[str]:
     """What everyone has a right on in the schema ``public``. Without a list of rights the defaults hold."""
     query = """
         SELECT o.name FROM (
-          SELECT relname AS name, relnamespace AS space, coalesce(relacl, acldefault('r', relowner)) AS rights FROM pg_class
+          SELECT relname AS name, relnamespace AS space, coalesce(relacl, acldefault('r', relowner)) AS rights
+          FROM pg_class
           UNION ALL SELECT proname, pronamespace, coalesce(proacl, acldefault('f', proowner)) FROM pg_proc
           UNION ALL SELECT nspname, oid, coalesce(nspacl, acldefault('n', nspowner)) FROM pg_namespace
         ) AS o, aclexplode(o.rights) AS a WHERE a.grantee = 0 AND o.space = 'public'::regnamespace

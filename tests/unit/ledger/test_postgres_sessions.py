@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from crash.stores import spend
-from tallystick.errors import InvalidInput, LedgerIntegrity, Unavailable
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Unavailable
 from tallystick.ledger import Ledger, import_ledger, postgres
 from tallystick.ledger.budget import Budget
 from unit.tables.servers import database, role, run, with_options
@@ -43,6 +43,16 @@ def test_a_missing_right_is_not_called_tampering(team):
     assert report.not_checked == ()
     with Ledger(team[0], config=config) as ledger:
         assert ledger.verify().not_checked == ()
+
+
+def test_a_role_that_does_not_own_the_tables_is_told_that_it_purged_nothing(team):
+    """The server skips such a table with a warning, and what was erased would stay in its file."""
+    url, low, config = team
+    with Ledger(low, config=config) as ledger, pytest.raises(Refused, match="may not rewrite the table"):
+        ledger.purge()
+    with Ledger(url, config=config) as ledger:
+        ledger.purge()
+        assert ledger.verify().problems == ()
 
 
 def test_an_added_trigger_is_still_found_by_the_owner(team):

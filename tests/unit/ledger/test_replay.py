@@ -270,7 +270,9 @@ def test_after_the_upgrade_texts_are_commitments_and_times_do_not_run_backwards(
     with pytest.raises(Broken, match="why is not a hash"):
         replayed([*earlier, upgrade, opened, {**earlier[2], "at": 9, "account": 5}])
     with pytest.raises(Broken, match="its time is before"):
-        replayed([*earlier, {**upgrade, "at": 8}])
+        replayed([*earlier, {**upgrade, "at": 6}])
+    with pytest.raises(Broken, match="its time is before"):
+        replayed([*earlier, upgrade, {**opened, "at": 8}])
     with pytest.raises(Broken, match="second upgrade"):
         replayed([*earlier, upgrade, upgrade])
     with pytest.raises(Broken, match="no known kind"):

@@ -337,7 +337,19 @@ def test_the_first_use_of_a_ledger_of_format_2_upgrades_it(tmp_path, config):
         assert entries_of(ledger)[-1]["why"] == "another host"
 
 
-def of_format_2(path):
+def test_times_that_ran_backwards_in_format_2_do_not_break_the_upgrade(tmp_path, config):
+    """An entry counts from the newest one on: earlier clocks could be ahead, and format 2 allowed it."""
+    path = str(tmp_path / "budget.db")
+    of_format_2(path, begun_at=4 * 10**12)
+    with Ledger(path) as ledger:
+        answered(ledger.open("people"), "new", 8)
+        assert ledger.verify().problems == ()
+        ledger.govern(why="a team uses it")
+        answered(ledger.open("people"), "newer", 9)
+        assert ledger.verify().problems == ()
+
+
+def of_format_2(path, begun_at=3):
     """Make a ledger of format 2 with one answer: import an export as version 0.1.0 wrote it."""
     from tallystick.ledger import import_ledger
     from tallystick.ledger.chain import GENESIS, canonical, digest, encode_answer, link
@@ -350,7 +362,7 @@ def of_format_2(path):
             "filter": "zcdp", "unit": "person", "adjacency": "add_remove", "milestones": "[]", "limit": [10**12, 0],
         },
         {
-            "kind": "begin", "at": 3, "principal": "local", "key": "old", "why": "report", "plan": "{}",
+            "kind": "begin", "at": begun_at, "principal": "local", "key": "old", "why": "report", "plan": "{}",
             "request": journal.request_digest([[2, 5, 0]], "{}", ""), "plan_hash": digest("{}"), "source": None,
             "lines": [[2, 5, 0]], "lease_until": 4,
         },

@@ -28,9 +28,7 @@ def small(folder: str) -> Ledger:
     clinic.charge(ts.zcdp(rho=0.01), why="given back").reserve().refund()
     clinic.raise_limit(ts.zcdp(rho=2, delta=1e-6), why="a second study")
     try:
-        ledger.charge(
-            ts.zcdp(rho=0.02), accounts=[clinic], why="it fails", source="the table of visits"
-        ).begin().burn()
+        ledger.charge(ts.zcdp(rho=0.02), accounts=[clinic], why="it fails", source="the table of visits").begin().burn()
     finally:
         clinic.clear(why="the disk was full")
     ledger.govern(why="a team uses it")

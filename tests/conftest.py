@@ -26,7 +26,7 @@ settings.register_profile("campaign", max_examples=2_000, print_blob=True, **_SH
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 # Files as a whole to workers, doctests only where there are some, servers that last, processor seconds per room.
-pytest_plugins = ["scheduling", "doctests", "servers", "timing"]
+pytest_plugins = ["memory", "scheduling", "doctests", "servers", "timing"]
 
 import pytest  # noqa: E402
 

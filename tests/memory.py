@@ -17,3 +17,8 @@ gc.disable()
 def pytest_collection_finish() -> None:
     gc.enable()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let Python clear the objects when it ends: libraries complain about those that are still there."""
+    gc.unfreeze()

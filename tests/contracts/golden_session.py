@@ -223,7 +223,7 @@ def _spaced(line: str) -> str:
 
 def _without_effect(notes: str) -> str:
     """Return notes without the sentence on limits and bounds: noise decides its form, and whether it is printed."""
-    return re.sub(r"(?m)^(At least .* %|The effect of limits) .*\n", "", OWN.sub("COMMAND", notes))
+    return re.sub(r"(?m)^(At least .* %|Up to .* %|The effect of limits) .*\n", "", OWN.sub("COMMAND", notes))
 
 
 def _marked(text: str, folder: str) -> str:

@@ -16,7 +16,7 @@ from tallystick.errors import InvalidInput
 from tallystick.ledger.filters import WHAT_RHO_IS, quoted_delta
 from tallystick.printing import one_of
 from tallystick.tables.aggregates import public_bounds
-from tallystick.tables.reporting.words import too_noisy_to_use
+from tallystick.tables.reporting.words import how_limits_work, too_noisy_to_use
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -292,6 +292,7 @@ def _left_out(subject: Subject, facts: Mapping[str, Any]) -> list[dict[str, Any]
 
 def _rows_that_count(plan: Plan | FitPlan, unit: str) -> str:
     """What the words "rows that count" mean, where they are said."""
+    from tallystick.tables.reporting.columns import limits_of
     from tallystick.tables.reporting.totals import RowsCounted
     from tallystick.tables.steps import EachRow
 
@@ -299,11 +300,8 @@ def _rows_that_count(plan: Plan | FitPlan, unit: str) -> str:
         return ""
     if isinstance(plan.query.table.unit, EachRow):
         return '"Rows that count" are all rows in a group of the table: each counts as 1.'
-    return (
-        f'"Rows that count": a row counts if the group it is in is one of those of its {unit} that are kept. It counts '
-        f"as 1, or as less where its {unit} has more rows there than the cap: the cap divided by their number. The "
-        'number of "rows that count" is the sum of these weights.'
-    )
+    groups, rows = limits_of(plan.query)
+    return f'"Rows that count" are rows after the limits. {how_limits_work(unit, groups=groups, rows=rows)}'
 
 
 def _evidence(receipt: Receipt | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +18,8 @@ from tallystick.cards.meaning import frequencies
 from tallystick.digits import nearest, percent, percent_down, percent_up, plural, typed, up
 from tallystick.drawing import css_variables, dark_css_variables, print_css_variables
 from tallystick.printing import visible
-from tallystick.tables.reporting.words import TOO_NOISY
+from tallystick.tables.reporting.line import Line
+from tallystick.tables.reporting.words import TOO_NOISY, Touched, article, is_certain, people_over, rows_over
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -498,7 +499,7 @@ def _causes(facts: Facts, people: People) -> Iterator[tuple[str, str, str]]:
     yield "Noise added for privacy", f"{'; '.join(noise)}.", "yes"
     limits, bounds = _effects(facts["left_out"])
     if not people.is_row_level:
-        yield f"Limits per {people.unit}", _effect(limits, people), "no"
+        yield f"Limits per {people.unit}", _effect(limits, people, _touched(facts)), "no"
     if facts["error"]["clamping"] or bounds:
         yield "Bounds", f"{_effect(bounds, people)}\n{facts['error']['clamping']}".strip(), "no"
 
@@ -509,17 +510,46 @@ def _effects(lines: Sequence[Facts]) -> tuple[list[Facts], list[Facts]]:
     return [line for line in lines if line not in bounds], bounds
 
 
-INTERVALS_OF_EFFECTS: Final = 'Shares are 95 % intervals. "At most" can also be none: the noise hides small shares.'
+INTERVALS_OF_EFFECTS: Final = (
+    'Shares are 95 % intervals. "At most" and "up to" can also be none: the noise hides small shares.'
+)
 
 
-def _effect(lines: Sequence[Facts], people: People) -> str:
+def _touched(facts: Facts) -> Touched:
+    """Return which columns of the table limits per person touch."""
+    return Touched.of((each["kind"], each.get("lower")) for each in facts["released"]["measures"])
+
+
+def _effect(lines: Sequence[Facts], people: People, touched: Touched | None = None) -> str:
     """Return which share of rows or units each limit changed, in one line each, if the release measured it."""
     if not lines:
         return "How many this changed was not measured."
-    said = [_share_changed(line, people) for line in lines]
+    said = [_limit_said(line, people, touched) or _share_changed(line, people) for line in lines]
     if any(line.get("too_noisy") for line in lines):
         said.append(TOO_NOISY)
     return "\n".join(said)
+
+
+def _limit_said(line: Facts, people: People, touched: Touched | None) -> str:
+    """Return how many rows or people are over a limit and what that does to the table; empty for other lines."""
+    if touched is None or not line.get("said") or line.get("too_noisy"):
+        return ""
+    rows, groups = ROWS_OVER.match(line["what"]), GROUPS_OVER.match(line["what"])
+    if rows is None and (groups is None or not touched.people):
+        return ""
+    numbers = Line(**{name: line[name] for name in NUMBERS if name in line})
+    if rows is None:
+        assert groups is not None
+        return people_over(replace(numbers, limit=int(groups[1]), is_of_groups=True), people.unit)
+    over = rows_over(replace(numbers, seen_to=int(rows[1])), people.unit, touched)
+    seen = f" To measure this share, at most {int(rows[1]):,} such rows of {article(people.unit)} {people.unit} were"
+    return f"{over}{seen} counted." if is_certain(numbers) else over
+
+
+ROWS_OVER: Final = re.compile(r"rows over the caps, of each unit up to (\d+)$")
+GROUPS_OVER: Final = re.compile(r"units with more than (\d+) groups?$")
+"""Names of quantities that were measured, as a plan has them."""
+NUMBERS: Final = ("what", "value", "lower", "upper", "total", "share", "share_lower", "share_upper")
 
 
 def _intervals(facts: Facts, people: People) -> str:
@@ -537,8 +567,6 @@ def _share_changed(line: Facts, people: People) -> str:
         return _sentence(people.in_words(line["said"].replace("+-", "±")))
     low, high = percent_down(line["share_lower"]), percent_up(line["share_upper"])
     share = f"{low} to {high}" if line["lower"] else f"at most {high}"
-    if line.get("may_be_more"):
-        share = f"at least {low}"
     return _sentence(people.in_words(f"{share} of {line['of']} {line['did']}"))
 
 

@@ -337,8 +337,8 @@ def test_a_card_draws_its_table_with_intervals_and_the_check_makes_it_again(clin
 
 def test_a_card_explains_rows_that_count_and_what_clamping_can_do_where_it_says_so(clinic) -> None:
     text = Elements(card(clinic.release()).to_html().split("<script")[0]).text
-    assert text.count('"Rows that count": a row counts if') == 1
-    assert "as less where its patient has more rows there than the cap" in text
+    assert text.count('"Rows that count" are rows after the limits. If a patient') == 1
+    assert "If a patient has more than 2 rows in a group, each of them counts less: 2 divided by their number." in text
     assert text.count("Bounds can change a mean, a total or a variance by any amount") == 1
     assert "This card says how many values were outside the bounds." in text
     assert "It does not include the effect of limits and bounds, or sampling" in text
@@ -355,6 +355,21 @@ def test_a_card_explains_rows_that_count_and_what_clamping_can_do_where_it_says_
     plain = card(late.agg(n=ts.sum("old", 0, 1), m=ts.median("age", 0, 110)).plan(rho=0.01).release(why="x")).facts
     assert plain["error"]["clamping"] == ""
     assert plain["error"]["rows_that_count"]
+
+
+def test_a_card_says_which_way_limits_move_its_numbers_and_never_at_least_none(clinic) -> None:
+    facts = json.loads(card(clinic.release()).to_json())
+    [line] = [each for each in facts["left_out"] if each["what"].startswith("rows over the caps")]
+    line |= {"value": 10, "lower": 0, "share_lower": 0.0, "share_upper": 0.09285, "too_noisy": False}
+    shown = Elements(Card(facts).to_html()).text
+    assert "Up to 9.29 % of rows may be over the limits per patient" in shown
+    assert "the true numbers of rows may be higher." in shown
+    assert "At least 0 %" not in shown
+    line |= {"value": 90, "lower": 80, "share_lower": 0.07945}
+    shown = Elements(Card(facts).to_html()).text
+    assert "At least 7.94 % of rows are over the limits per patient and are not counted in full" in shown
+    assert "the true numbers of rows are higher." in shown
+    assert "To measure this share, at most 10 such rows of a patient were counted." in shown
 
 
 def test_the_words_below_a_chart_keep_its_bars_from_being_added_up_or_ranked(clinic) -> None:

@@ -188,3 +188,17 @@ def test_a_line_about_a_column_has_words_and_no_number() -> None:
     assert not line.too_noisy
     cells = dict(zip(CELLS, line.to_cells(), strict=True))
     assert (cells["what"], cells["about"], cells["value"], cells["too_noisy"]) == ("age", "mean of age", None, None)
+
+
+def test_cells_without_a_value_are_named_as_too_noisy_and_explained_once() -> None:
+    cells = {"region": ["north", "west", "east"], "sex": ["m", "m", "f"]}
+    ages = {"age": [None, 50, 48.0], "age_lower": [None, 1, 47.0], "age_upper": [None, 100, 49.0]}
+    said = words.too_noisy_to_use(cells | ages, {"age": (0.0, 110.0)}, ["region", "sex"])
+    assert said == (
+        "Too noisy to use: age of north m and west m (the interval covers more than half of the bounds 0 to 110). "
+        '"-" means no value: the noise hides it.'
+    )
+    many = {"g": list("abcde"), "age": [None] * 5, "age_lower": [None] * 5, "age_upper": [None] * 5}
+    assert "age of a, b, c and 2 more groups (" in words.too_noisy_to_use(many, {"age": (0.0, 110.0)}, ["g"])
+    spread = {"sd": [None], "sd_lower": [None], "sd_upper": [None]}
+    assert words.too_noisy_to_use(spread, {}, []) == words.HIDDEN

@@ -33,6 +33,8 @@ SAID_FROM: Final = 0.01
 """Share from which the effect of limits and bounds is said under a table. Details have every share."""
 NOISY_VALUES: Final = "values too noisy to use"
 """Name of the row of ``table.about.csv`` that says which values those are."""
+HIDDEN: Final = '"-" means no value: the noise hides it.'
+"""The meaning of a cell without a value."""
 NAMED: Final = 3
 """Groups that a sentence names."""
 
@@ -42,7 +44,7 @@ def too_noisy_to_use(
 ) -> str:
     """Return which means and quantiles are too noisy to use: by released numbers and public bounds alone.
 
-    A cell without a value is not named, because the table shows that the noise hides it.
+    A cell without a value is named, too, and the sentence says how the table shows it.
 
     >>> data = {"ward": ["a", "b"], "age": [2, 3], "age_lower": [0, 2.9], "age_upper": [5, 3.1]}
     >>> too_noisy_to_use(data, {"age": (0.0, 5.0)}, ["ward"])
@@ -51,11 +53,14 @@ def too_noisy_to_use(
     sentences = []
     for name, (low, high) in limits.items():
         ends = zip(data[name], data[f"{name}_lower"], data[f"{name}_upper"], strict=True)
-        places = [i for i, cells in enumerate(ends) if is_too_noisy(*cells, (low, high))]
+        places = [i for i, cells in enumerate(ends) if cells[0] is None or is_too_noisy(*cells, (low, high))]
         if places:
             bounds = f"(the interval covers more than half of the bounds {typed(low)} to {typed(high)})"
             sentences.append(f"{escaped(name)}{_of_groups(data, places, groups)} {bounds}")
-    return f"Too noisy to use: {'; '.join(sentences)}." if sentences else ""
+    said = [f"Too noisy to use: {'; '.join(sentences)}."] if sentences else []
+    measured = [name for name in data if f"{name}_lower" in data and name not in groups]
+    said += [HIDDEN] if any(None in data[name] for name in measured) else []
+    return " ".join(said)
 
 
 def is_too_noisy(value: float | None, lower: float | None, upper: float | None, bounds: tuple[float, float]) -> bool:
@@ -74,10 +79,10 @@ def _of_groups(data: Mapping[str, Sequence[Any]], places: Sequence[int], groups:
     """Return the first of some groups in words, and how many more there are."""
     if not groups:
         return ""
-    named = [" and ".join(escaped(str(data[group][i])) for group in groups) for i in places[:NAMED]]
+    named = [" ".join(escaped(str(data[group][i])) for group in groups) for i in places[:NAMED]]
     others = len(places) - NAMED
-    more = f", and {others:,} more group{'s' * (others > 1)}" if others > 0 else ""
-    return f" of {', '.join(named)}{more}"
+    named += [f"{others:,} more group{'s' * (others > 1)}"] if others > 0 else []
+    return f" of {', '.join(named[:-1])}{' and ' * (len(named) > 1)}{named[-1]}"
 
 
 # One line: how much a limit or a bound changed.

@@ -191,7 +191,6 @@ def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, t
         yield Finding("intervals of the published table (CSV)", not_checked=_made_by(software), is_required=True)
 
 
-
 def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: str) -> str:
     """Return the problem with a table, if it is not the stored answer. Its lines may end with LF or with CRLF."""
     if _is_fit(facts):
@@ -342,6 +341,9 @@ def _made_again(
         fresh["left_out"] = _without_noise_flags(fresh["left_out"], made)
     if software and "too_noisy" not in facts:
         del fresh["too_noisy"]  # earlier versions do not have this fact
+    converted = fresh["words"]["table"]["epsilon"]
+    if software and same(facts["promise"]["table_epsilon"], converted):
+        fresh["promise"]["table_epsilon"] = converted  # earlier versions converted it from the cost
     different = [name for name in fresh if not same(fresh[name], facts.get(name))]
     different += sorted(set(facts) - set(fresh))
     if software and set(facts) == set(fresh):

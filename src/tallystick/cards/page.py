@@ -29,7 +29,7 @@ Facts = Mapping[str, Any]
 
 NOT_STATED: Final = "not stated"
 SPREAD: Final = frozenset(("mean", "median", "quantile", "variance", "standard_deviation"))
-"""Kinds of measure that are drawn as dots: their axis need not start at 0."""
+"""Kinds of measure that are drawn as dots: their axis can start elsewhere than at 0."""
 UP_TO_LIMIT: Final = "everything published up to the limit"
 NAMED_GAPS: Final = 3
 """Missing statements of the owner that page 1 names; the annex has all."""
@@ -128,8 +128,8 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "share": f"{_nearest_percent(share)} of that limit",
         "price": f"{_capital(facts['promise']['price'])}. The rest is for other publications.",
         "bar": Markup(budget_bar(share, f"{_nearest_percent(share)} of the limit")),
-        "accuracy": _accuracy(facts),
-        "accuracy_note": _accuracy_note(facts),
+        "accuracy": _capital(_accuracy(facts, people)) if _names_people(facts) else _accuracy(facts, people),
+        "accuracy_note": _accuracy_note(facts, people),
         "odds": odds_of(facts["words"]["limit"], people, covers=UP_TO_LIMIT),
         "attacker": attacker([facts["words"]["limit"], facts["words"]["table"]], people),
         "not_protected": [labelled(sentence) for sentence in facts["not_protected"]],
@@ -137,6 +137,7 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "open": _open(facts["decisions"]),
         "content": _content(facts, people),
         "charts": _charts(facts, people),
+        "not_drawn": _not_drawn(facts),
         "overlap": _overlap(facts, people),
         "too_noisy": facts.get("too_noisy", ""),
         "columns": [(name, _sentence(people.in_words(text))) for name, text in _columns(facts)],
@@ -269,13 +270,33 @@ def _strength_of(promise: Facts, people: People) -> str:
     return f"{limit}, for everything that will ever be published about these {people.several}."
 
 
-def _accuracy(facts: Facts) -> str:
+PEOPLE: Final = "count_units"
+"""Name of a column that the card calls by the owner's word for people."""
+
+
+def _names_people(facts: Facts) -> bool:
+    """True if the first column is called by the owner's word for people."""
+    columns = facts["error"]["released"] or facts["error"]["columns"]
+    return bool(columns) and columns[0]["column"] == PEOPLE
+
+
+def _called(column: str, people: People) -> str:
+    """Return the name of a column, for people: a number of people has the owner's word for them.
+
+    >>> whom = People("patient", "patient_id", True, False, False)
+    >>> _called("count_units", whom), _called("mean_age", whom)
+    ('patients', 'mean_age')
+    """
+    return people.several if column == PEOPLE else column
+
+
+def _accuracy(facts: Facts, people: People) -> str:
     """Return the error of the first column, for a tile."""
     if facts["error"]["released"]:
-        return _released_error(facts["error"]["released"][0])
+        return _released_error(facts["error"]["released"][0], people)
     if facts["error"]["columns"]:
         first = facts["error"]["columns"][0]
-        return f"{first['column']} {_error(first['error'])}"
+        return f"{_called(first['column'], people)} {_error(first['error'])}"
     return "Not stated"
 
 
@@ -288,16 +309,16 @@ def _nearest_percent(share: float) -> str:
     return f"{nearest(100 * share)} %"
 
 
-def _released_error(column: Facts) -> str:
+def _released_error(column: Facts, people: People) -> str:
     middle, largest = _error(column["middle"]), _error(column["largest"])
     spread = middle if middle == largest else f"about {middle} in the middle group, {largest} in the widest"
-    return f"{column['column']} {spread}"
+    return f"{_called(column['column'], people)} {spread}"
 
 
-def _accuracy_note(facts: Facts) -> str:
+def _accuracy_note(facts: Facts, people: People) -> str:
     if not facts["error"]["columns"] and not facts["error"]["released"]:
         return "A model has the intervals that its estimator computes from what was published."
-    others = [_released_error(column) for column in facts["error"]["released"][1:]]
+    others = [_released_error(column, people) for column in facts["error"]["released"][1:]]
     more = f"{'; '.join(others)}. " if others else ""
     return f"{more}{nearest(100 * facts['error']['confidence'])} times in 100, privacy noise only."
 
@@ -443,7 +464,7 @@ def _charts(facts: Facts, people: People) -> list[dict[str, Any]]:
         from_zero = measure["kind"] not in SPREAD
         drawn = interval_chart(chart, from_zero=from_zero, bounds=_bounds_of(measure))
         title = _measured(measure, chart["field"], people)
-        note = "" if from_zero else "The axis need not start at 0. "
+        note = "" if from_zero else "The axis can start at a number other than 0. "
         charts.append(
             {
                 "title": f"{title} by {_listed(by)}" if by else title,
@@ -454,6 +475,20 @@ def _charts(facts: Facts, people: People) -> list[dict[str, Any]]:
             }
         )
     return charts
+
+
+def _not_drawn(facts: Facts) -> str:
+    """Return which columns have no chart; empty if all have one. A histogram has a column for each bin."""
+    drawn = [chart["field"].partition("[")[0] for chart in facts["chart"]]
+    others = [each["name"] for each in facts["released"]["measures"] if each["name"] not in drawn]
+    if not drawn or not others:
+        return ""
+    named = _listed(others if len(others) <= NAMED_COLUMNS else [*others[:NAMED_COLUMNS], "others"])
+    return f"The table has more columns, which are not drawn here: {named}."
+
+
+NAMED_COLUMNS: Final = 6
+"""Columns without a chart that a sentence names."""
 
 
 def _bounds_of(measure: Facts) -> tuple[float, float] | None:
@@ -493,9 +528,10 @@ def _overlap(facts: Facts, people: People) -> str:
 def _causes(facts: Facts, people: People) -> Iterator[tuple[str, str, str]]:
     """Return the three causes of error: noise, limits and bounds, each with its effect here."""
     columns = facts["error"]["released"]
-    noise = [_released_error(column) for column in columns]
+    noise = [_released_error(column, people) for column in columns]
     if not columns:
-        noise = [f"{each['column']} {_error(each['error'])} {each['holds']}" for each in facts["error"]["columns"]]
+        planned = facts["error"]["columns"]
+        noise = [f"{_called(each['column'], people)} {_error(each['error'])} {each['holds']}" for each in planned]
     yield "Noise added for privacy", f"{'; '.join(noise)}.", "yes"
     limits, bounds = _effects(facts["left_out"])
     if not people.is_row_level:

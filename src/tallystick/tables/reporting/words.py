@@ -53,7 +53,7 @@ def too_noisy_to_use(
     sentences = []
     for name, (low, high) in limits.items():
         ends = zip(data[name], data[f"{name}_lower"], data[f"{name}_upper"], strict=True)
-        places = [i for i, cells in enumerate(ends) if cells[0] is None or is_too_noisy(*cells, (low, high))]
+        places = [i for i, cells in enumerate(ends) if is_too_noisy(*cells, (low, high))]
         if places:
             bounds = f"(the interval covers more than half of the bounds {typed(low)} to {typed(high)})"
             sentences.append(f"{escaped(name)}{_of_groups(data, places, groups)} {bounds}")
@@ -64,13 +64,13 @@ def too_noisy_to_use(
 
 
 def is_too_noisy(value: float | None, lower: float | None, upper: float | None, bounds: tuple[float, float]) -> bool:
-    """Return whether the interval of a mean or quantile covers more than half of its public bounds.
+    """Return whether a mean or quantile has no value, or an interval of more than half of its public bounds.
 
     >>> is_too_noisy(2, 0, 5, (0.0, 5.0)), is_too_noisy(3, 2.9, 3.1, (0.0, 5.0))
     (True, False)
     """
     if value is None or lower is None or upper is None:
-        return False
+        return True
     low, high = bounds
     return 2 * (upper - lower) > high - low
 
@@ -427,15 +427,33 @@ def how_limits_work(who: str, *, groups: int | None, rows: int | None) -> str:
     >>> how_limits_work("patient", groups=2, rows=None)
     'If a patient is in more than 2 groups, rows in the other groups are not counted.'
     """
+    return _limits_said(
+        who,
+        groups="" if groups is None else f"more than {counted(groups, 'group')}",
+        rows="" if rows is None else f"more than {counted(rows, 'row')}",
+        limit="" if rows is None else f"{rows:,}",
+    )
+
+
+def rule_of_limits(who: str, *, groups: int | None, rows: int | None) -> str:
+    """Return the same rule without numbers, where they stand elsewhere.
+
+    >>> rule_of_limits("patient", groups=None, rows=3)
+    'If a patient has more rows than the limit, each of them counts less: the limit divided by their number.'
+    """
+    in_groups = "" if groups is None else "more groups than the limit"
+    return _limits_said(who, groups=in_groups, rows="" if rows is None else "more rows", limit="the limit")
+
+
+def _limits_said(who: str, *, groups: str, rows: str, limit: str) -> str:
     one, sentences = f"{article(who)} {who}", []
-    if rows is not None:
-        where = "" if groups is None else " in a group"
-        more = f"If {one} has more than {counted(rows, 'row')}{where}"
-        sentences.append(f"{more}, each of them counts less: {rows:,} divided by their number.")
-    if groups is not None:
-        sentences.append(
-            f"If {one} is in more than {counted(groups, 'group')}, rows in the other groups are not counted."
-        )
+    if rows:
+        where = " in a group" if groups else ""
+        than = " than the limit" if limit == "the limit" else ""
+        more = f"If {one} has {rows}{where}{than}"
+        sentences.append(f"{more}, each of them counts less: {limit} divided by their number.")
+    if groups:
+        sentences.append(f"If {one} is in {groups}, rows in the other groups are not counted.")
     return " ".join(sentences)
 
 

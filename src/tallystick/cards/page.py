@@ -19,7 +19,15 @@ from tallystick.digits import nearest, percent, percent_down, percent_up, plural
 from tallystick.drawing import css_variables, dark_css_variables, print_css_variables
 from tallystick.printing import visible
 from tallystick.tables.reporting.line import Line
-from tallystick.tables.reporting.words import TOO_NOISY, Touched, article, is_certain, people_over, rows_over
+from tallystick.tables.reporting.words import (
+    TOO_NOISY,
+    Touched,
+    article,
+    hides_share,
+    is_certain,
+    people_over,
+    rows_over,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -574,6 +582,8 @@ def _limit_said(line: Facts, people: People, touched: Touched | None) -> str:
     if rows is None and (groups is None or not touched.people):
         return ""
     numbers = Line(**{name: line[name] for name in NUMBERS if name in line})
+    if hides_share(numbers):
+        return ""
     if rows is None:
         assert groups is not None
         return people_over(replace(numbers, limit=int(groups[1]), is_of_groups=True), people.unit)

@@ -273,7 +273,7 @@ def effect(lines: Sequence[Line], who: str, touched: Touched) -> str:
     said += [people_over(line, who) for line in groups if touched.people and _is_said(line)]
     values = sorted((line for line in lines if line.of == COUNTED), key=lambda line: -(line.share_lower or 0.0))
     said += [_value_said(line) for line in values[:1] if _is_large(line)]
-    noisy = [line for line in lines if line.too_noisy]
+    noisy = [line for line in lines if (hides_share(line) if line.seen_to else line.too_noisy)]
     if not any(said):
         return "The effect of limits and bounds is too noisy to tell." if noisy else ""
     if touched.added and any(line in noisy for line in rows):
@@ -340,9 +340,18 @@ def is_certain(line: Line) -> bool:
     return line.lower - (line.value - line.lower) > 0
 
 
+def hides_share(line: Line) -> bool:
+    """True if the noise hides a share: it is not certainly above 0, and may be half of the total."""
+    return line.too_noisy or (not is_certain(line) and (line.share_upper or 0.0) >= HALF)
+
+
+HALF: Final = 0.5
+"""Share of the total that says nothing if the number may also be 0."""
+
+
 def _is_said(line: Line) -> bool:
     """True if the number is certainly above 0, or its share may be above ``SAID_FROM``."""
-    if line.too_noisy:
+    if hides_share(line):
         return False
     return is_certain(line) or line.total is None or (line.share_upper or 0.0) > SAID_FROM
 

@@ -36,14 +36,14 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "find_keys": ("delta",),  # also: argument, value
         "declare_caps": ("caps",),
         "declare_bounds": ("column", "lower", "upper"),
-        "declare_type": ("column", "type"),
+        "declare_type": ("column", "type"),  # also: lower, upper, an example of bounds
         "name_public_table": (),
         "pass_frame": (),
         "join_on_unit": (),
         "update_table": (),
         "move_source": ("dataset",),
         "add_dataset": (),
-        "show_datasets": (),
+        "show_datasets": (),  # also: dataset, of which the columns are meant
         "state_decisions": ("answers",),
         # Accounts, answers and the ledger.
         "open_account": ("account", "budget"),

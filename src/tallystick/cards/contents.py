@@ -16,7 +16,7 @@ from tallystick.errors import InvalidInput
 from tallystick.ledger.filters import WHAT_RHO_IS, quoted_delta
 from tallystick.printing import one_of
 from tallystick.tables.aggregates import public_bounds
-from tallystick.tables.reporting.words import too_noisy_to_use
+from tallystick.tables.reporting.words import rule_of_limits, too_noisy_to_use
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -196,13 +196,21 @@ def _promise(
         "share_of_limit": price.a0 / subject.limit.a0,
         "epsilon": words["limit"]["epsilon"],
         "delta": words["limit"]["delta"],
-        "table_epsilon": words["table"]["epsilon"],
+        "table_epsilon": _table_epsilon(subject, price, words["table"]["epsilon"]),
         "tradeoff": {
             "alpha": _down(alpha),
             "limit": _down(limit.tradeoff(alpha=alpha)),
             "table": _down(table.tradeoff(alpha=alpha)),
         },
     }
+
+
+def _table_epsilon(subject: Subject, price: Amount, converted: Any) -> Any:
+    """Return the epsilon of this table as screens show it: read from its loss, not converted from its cost."""
+    from tallystick.ledger.release_epsilon import release_epsilon  # start-up: it loads the accountant
+
+    said = release_epsilon(subject.plan.privacy, price, subject.quoted_delta).split()
+    return float(said[1].replace(",", "")) if said else converted
 
 
 def _protected(subject: Subject, facts: Mapping[str, Any], promised: Mapping[str, Any]) -> dict[str, Any]:
@@ -268,8 +276,8 @@ def _errors(plan: Plan | FitPlan) -> list[dict[str, Any]]:
 
 def _widths(release: Release | None) -> list[dict[str, Any]]:
     """How far the released intervals reach to either side: in the middle group, and at most."""
-    widths = {} if release is None else release.widths()
-    return [{"column": name, "middle": w["median"] / 2, "largest": w["largest"] / 2} for name, w in widths.items()]
+    errors = {} if release is None else release.errors()
+    return [{"column": name, "middle": each["median"], "largest": each["largest"]} for name, each in errors.items()]
 
 
 def _where(measure: Measure, threshold: int | None) -> str:
@@ -292,6 +300,7 @@ def _left_out(subject: Subject, facts: Mapping[str, Any]) -> list[dict[str, Any]
 
 def _rows_that_count(plan: Plan | FitPlan, unit: str) -> str:
     """What the words "rows that count" mean, where they are said."""
+    from tallystick.tables.reporting.columns import limits_of
     from tallystick.tables.reporting.totals import RowsCounted
     from tallystick.tables.steps import EachRow
 
@@ -299,11 +308,8 @@ def _rows_that_count(plan: Plan | FitPlan, unit: str) -> str:
         return ""
     if isinstance(plan.query.table.unit, EachRow):
         return '"Rows that count" are all rows in a group of the table: each counts as 1.'
-    return (
-        f'"Rows that count": a row counts if the group it is in is one of those of its {unit} that are kept. It counts '
-        f"as 1, or as less where its {unit} has more rows there than the cap: the cap divided by their number. The "
-        'number of "rows that count" is the sum of these weights.'
-    )
+    groups, rows = limits_of(plan.query)
+    return f'"Rows that count" are rows after the limits. {rule_of_limits(unit, groups=groups, rows=rows)}'
 
 
 def _evidence(receipt: Receipt | None) -> dict[str, Any]:
@@ -356,8 +362,8 @@ ROW_NEIGHBOURS: Final = {
 TRUST: Final = (
     "The owner of the data and the person who runs tallystick see the original data.",
     (
-        "Readers need no trust. The guarantee holds against every reader, with everything they know and can compute, "
-        "and with all other publications from the same account."
+        "You do not have to trust the readers. The guarantee holds against every reader, with everything they know and "
+        "can compute, and with all other publications from the same account."
     ),
     "The ledger must be the latest copy. Anyone who keeps a receipt can check that.",
     "The computer's random numbers must be secret.",
@@ -402,8 +408,8 @@ def check_answers(answers: Mapping[str, str], *, option: str = "about") -> None:
 NOT_STATED: Final = "not stated"
 
 GROUPS: Final = (
-    "Families and other groups. Several together are protected less than one: for k of them the odds grow at least "
-    "with the k-th power."
+    "Families and other groups. Several together are protected less than one. For a family of four, odds that double "
+    "for one person can grow sixteenfold or more."
 )
 TIMING: Final = "Timing. Someone who watches the computer may see when it worked and for how long."
 

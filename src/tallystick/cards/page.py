@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +18,16 @@ from tallystick.cards.meaning import frequencies
 from tallystick.digits import nearest, percent, percent_down, percent_up, plural, typed, up
 from tallystick.drawing import css_variables, dark_css_variables, print_css_variables
 from tallystick.printing import visible
-from tallystick.tables.reporting.words import TOO_NOISY
+from tallystick.tables.reporting.line import Line
+from tallystick.tables.reporting.words import (
+    TOO_NOISY,
+    Touched,
+    article,
+    hides_share,
+    is_certain,
+    people_over,
+    rows_over,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -28,7 +37,7 @@ Facts = Mapping[str, Any]
 
 NOT_STATED: Final = "not stated"
 SPREAD: Final = frozenset(("mean", "median", "quantile", "variance", "standard_deviation"))
-"""Kinds of measure that are drawn as dots: their axis need not start at 0."""
+"""Kinds of measure that are drawn as dots: their axis can start elsewhere than at 0."""
 UP_TO_LIMIT: Final = "everything published up to the limit"
 NAMED_GAPS: Final = 3
 """Missing statements of the owner that page 1 names; the annex has all."""
@@ -127,8 +136,8 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "share": f"{_nearest_percent(share)} of that limit",
         "price": f"{_capital(facts['promise']['price'])}. The rest is for other publications.",
         "bar": Markup(budget_bar(share, f"{_nearest_percent(share)} of the limit")),
-        "accuracy": _accuracy(facts),
-        "accuracy_note": _accuracy_note(facts),
+        "accuracy": _capital(_accuracy(facts, people)) if _names_people(facts) else _accuracy(facts, people),
+        "accuracy_note": _accuracy_note(facts, people),
         "odds": odds_of(facts["words"]["limit"], people, covers=UP_TO_LIMIT),
         "attacker": attacker([facts["words"]["limit"], facts["words"]["table"]], people),
         "not_protected": [labelled(sentence) for sentence in facts["not_protected"]],
@@ -136,6 +145,7 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "open": _open(facts["decisions"]),
         "content": _content(facts, people),
         "charts": _charts(facts, people),
+        "not_drawn": _not_drawn(facts),
         "overlap": _overlap(facts, people),
         "too_noisy": facts.get("too_noisy", ""),
         "columns": [(name, _sentence(people.in_words(text))) for name, text in _columns(facts)],
@@ -268,13 +278,33 @@ def _strength_of(promise: Facts, people: People) -> str:
     return f"{limit}, for everything that will ever be published about these {people.several}."
 
 
-def _accuracy(facts: Facts) -> str:
+PEOPLE: Final = "count_units"
+"""Name of a column that the card calls by the owner's word for people."""
+
+
+def _names_people(facts: Facts) -> bool:
+    """True if the first column is called by the owner's word for people."""
+    columns = facts["error"]["released"] or facts["error"]["columns"]
+    return bool(columns) and columns[0]["column"] == PEOPLE
+
+
+def _called(column: str, people: People) -> str:
+    """Return the name of a column, for people: a number of people has the owner's word for them.
+
+    >>> whom = People("patient", "patient_id", True, False, False)
+    >>> _called("count_units", whom), _called("mean_age", whom)
+    ('patients', 'mean_age')
+    """
+    return people.several if column == PEOPLE else column
+
+
+def _accuracy(facts: Facts, people: People) -> str:
     """Return the error of the first column, for a tile."""
     if facts["error"]["released"]:
-        return _released_error(facts["error"]["released"][0])
+        return _released_error(facts["error"]["released"][0], people)
     if facts["error"]["columns"]:
         first = facts["error"]["columns"][0]
-        return f"{first['column']} {_error(first['error'])}"
+        return f"{_called(first['column'], people)} {_error(first['error'])}"
     return "Not stated"
 
 
@@ -287,16 +317,16 @@ def _nearest_percent(share: float) -> str:
     return f"{nearest(100 * share)} %"
 
 
-def _released_error(column: Facts) -> str:
+def _released_error(column: Facts, people: People) -> str:
     middle, largest = _error(column["middle"]), _error(column["largest"])
     spread = middle if middle == largest else f"about {middle} in the middle group, {largest} in the widest"
-    return f"{column['column']} {spread}"
+    return f"{_called(column['column'], people)} {spread}"
 
 
-def _accuracy_note(facts: Facts) -> str:
+def _accuracy_note(facts: Facts, people: People) -> str:
     if not facts["error"]["columns"] and not facts["error"]["released"]:
         return "A model has the intervals that its estimator computes from what was published."
-    others = [_released_error(column) for column in facts["error"]["released"][1:]]
+    others = [_released_error(column, people) for column in facts["error"]["released"][1:]]
     more = f"{'; '.join(others)}. " if others else ""
     return f"{more}{nearest(100 * facts['error']['confidence'])} times in 100, privacy noise only."
 
@@ -442,7 +472,7 @@ def _charts(facts: Facts, people: People) -> list[dict[str, Any]]:
         from_zero = measure["kind"] not in SPREAD
         drawn = interval_chart(chart, from_zero=from_zero, bounds=_bounds_of(measure))
         title = _measured(measure, chart["field"], people)
-        note = "" if from_zero else "The axis need not start at 0. "
+        note = "" if from_zero else "The axis can start at a number other than 0. "
         charts.append(
             {
                 "title": f"{title} by {_listed(by)}" if by else title,
@@ -453,6 +483,20 @@ def _charts(facts: Facts, people: People) -> list[dict[str, Any]]:
             }
         )
     return charts
+
+
+def _not_drawn(facts: Facts) -> str:
+    """Return which columns have no chart; empty if all have one. A histogram has a column for each bin."""
+    drawn = [chart["field"].partition("[")[0] for chart in facts["chart"]]
+    others = [each["name"] for each in facts["released"]["measures"] if each["name"] not in drawn]
+    if not drawn or not others:
+        return ""
+    named = _listed(others if len(others) <= NAMED_COLUMNS else [*others[:NAMED_COLUMNS], "others"])
+    return f"The table has more columns, which are not drawn here: {named}."
+
+
+NAMED_COLUMNS: Final = 6
+"""Columns without a chart that a sentence names."""
 
 
 def _bounds_of(measure: Facts) -> tuple[float, float] | None:
@@ -492,13 +536,14 @@ def _overlap(facts: Facts, people: People) -> str:
 def _causes(facts: Facts, people: People) -> Iterator[tuple[str, str, str]]:
     """Return the three causes of error: noise, limits and bounds, each with its effect here."""
     columns = facts["error"]["released"]
-    noise = [_released_error(column) for column in columns]
+    noise = [_released_error(column, people) for column in columns]
     if not columns:
-        noise = [f"{each['column']} {_error(each['error'])} {each['holds']}" for each in facts["error"]["columns"]]
+        planned = facts["error"]["columns"]
+        noise = [f"{_called(each['column'], people)} {_error(each['error'])} {each['holds']}" for each in planned]
     yield "Noise added for privacy", f"{'; '.join(noise)}.", "yes"
     limits, bounds = _effects(facts["left_out"])
     if not people.is_row_level:
-        yield f"Limits per {people.unit}", _effect(limits, people), "no"
+        yield f"Limits per {people.unit}", _effect(limits, people, _touched(facts)), "no"
     if facts["error"]["clamping"] or bounds:
         yield "Bounds", f"{_effect(bounds, people)}\n{facts['error']['clamping']}".strip(), "no"
 
@@ -509,17 +554,48 @@ def _effects(lines: Sequence[Facts]) -> tuple[list[Facts], list[Facts]]:
     return [line for line in lines if line not in bounds], bounds
 
 
-INTERVALS_OF_EFFECTS: Final = 'Shares are 95 % intervals. "At most" can also be none: the noise hides small shares.'
+INTERVALS_OF_EFFECTS: Final = (
+    'Shares are 95 % intervals. "At most" and "up to" can also be none: the noise hides small shares.'
+)
 
 
-def _effect(lines: Sequence[Facts], people: People) -> str:
+def _touched(facts: Facts) -> Touched:
+    """Return which columns of the table limits per person touch."""
+    return Touched.of((each["kind"], each.get("lower")) for each in facts["released"]["measures"])
+
+
+def _effect(lines: Sequence[Facts], people: People, touched: Touched | None = None) -> str:
     """Return which share of rows or units each limit changed, in one line each, if the release measured it."""
     if not lines:
         return "How many this changed was not measured."
-    said = [_share_changed(line, people) for line in lines]
+    said = [_limit_said(line, people, touched) or _share_changed(line, people) for line in lines]
     if any(line.get("too_noisy") for line in lines):
         said.append(TOO_NOISY)
     return "\n".join(said)
+
+
+def _limit_said(line: Facts, people: People, touched: Touched | None) -> str:
+    """Return how many rows or people are over a limit and what that does to the table; empty for other lines."""
+    if touched is None or not line.get("said") or line.get("too_noisy"):
+        return ""
+    rows, groups = ROWS_OVER.match(line["what"]), GROUPS_OVER.match(line["what"])
+    if rows is None and (groups is None or not touched.people):
+        return ""
+    numbers = Line(**{name: line[name] for name in NUMBERS if name in line})
+    if hides_share(numbers):
+        return ""
+    if rows is None:
+        assert groups is not None
+        return people_over(replace(numbers, limit=int(groups[1]), is_of_groups=True), people.unit)
+    over = rows_over(replace(numbers, seen_to=int(rows[1])), people.unit, touched)
+    seen = f" To measure this share, at most {int(rows[1]):,} such rows of {article(people.unit)} {people.unit} were"
+    return f"{over}{seen} counted." if is_certain(numbers) else over
+
+
+ROWS_OVER: Final = re.compile(r"rows over the caps, of each unit up to (\d+)$")
+GROUPS_OVER: Final = re.compile(r"units with more than (\d+) groups?$")
+"""Names of quantities that were measured, as a plan has them."""
+NUMBERS: Final = ("what", "value", "lower", "upper", "total", "share", "share_lower", "share_upper")
 
 
 def _intervals(facts: Facts, people: People) -> str:
@@ -537,8 +613,6 @@ def _share_changed(line: Facts, people: People) -> str:
         return _sentence(people.in_words(line["said"].replace("+-", "±")))
     low, high = percent_down(line["share_lower"]), percent_up(line["share_upper"])
     share = f"{low} to {high}" if line["lower"] else f"at most {high}"
-    if line.get("may_be_more"):
-        share = f"at least {low}"
     return _sentence(people.in_words(f"{share} of {line['of']} {line['did']}"))
 
 

@@ -53,7 +53,8 @@ def detail_lines(facts: Facts) -> list[str]:
 
 
 def _line(label: str, text: str) -> str:
-    return f"{label:<{WIDTH}} {text}"
+    """Return a label and its text; further lines of the text stand below its first one."""
+    return f"{label:<{WIDTH}} {text}".replace("\n", f"\n{'':<{WIDTH}} ")
 
 
 def _caption(figure: Any) -> str:

@@ -161,7 +161,8 @@ def raise_(
         facts = {**account.to_dict(), "was": old.to_dict(), "quoted_delta": after, "dry_run": dry_run}
         sentences = [f"{'Would raise' if dry_run else 'Raised'} {name} from {old} to {new}"]
         if old.as_epsilon_at(before):
-            sentences.append(f"The limit was {old.as_epsilon_at(before)} and is then {new.as_epsilon_at(after)}")
+            is_now = "would then be" if dry_run else "is now"
+            sentences.append(f"The limit was {old.as_epsilon_at(before)} and {is_now} {new.as_epsilon_at(after)}")
         if before != after:
             sentences.append(f"Its epsilon is shown at delta {typed(after)} from now on (it was {typed(before)})")
         sentences.append(_EARLIER_CARDS)

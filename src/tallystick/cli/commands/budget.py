@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallystick.cli.output import Answer, Details, Json, Place, Quiet, Screen, deliver
+from tallystick.cli.wording import running_command
 from tallystick.digits import moment, percent_up, plural
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
@@ -104,7 +105,8 @@ def fit_lines(account: Account, fits: list[tuple[int, int]]) -> list[str]:
     """Return what could still be published."""
     known = [(number, error) for number, error in fits if number]
     if not known:
-        return ["Nothing useful fits what is left. To raise the limit: tallystick account raise"]
+        higher = f"tallystick account raise {shlex.quote(account.name)} --budget BUDGET --why REASON"
+        return [f"Nothing useful fits what is left. To raise the limit: {higher}{running_command().ledger}"]
     offers = [
         f"  {number:,} more count{'s' * (number > 1)} with an error of ±{error} {plural(account.unit)}"
         for number, error in known

@@ -15,9 +15,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.cards.charts import Curve, budget_bar, dots, interval_chart, tradeoff
 from tallystick.cards.meaning import frequencies
-from tallystick.digits import nearest, percent, percent_down, percent_up, plural, typed, up
+from tallystick.digits import (
+    interval,
+    nearest,
+    percent,
+    percent_down,
+    percent_up,
+    plural,
+    typed,
+    up,
+    value_within,
+    with_error,
+)
 from tallystick.drawing import css_variables, dark_css_variables, print_css_variables
-from tallystick.printing import visible
+from tallystick.printing import listed, visible
 from tallystick.tables.reporting.words import TOO_NOISY
 
 if TYPE_CHECKING:
@@ -136,6 +147,9 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "open": _open(facts["decisions"]),
         "content": _content(facts, people),
         "charts": _charts(facts, people),
+        "coefficients": _coefficients(facts),
+        "target": facts["model"]["target"] if "model" in facts else "",
+        "sums": _sums(facts),
         "overlap": _overlap(facts, people),
         "too_noisy": facts.get("too_noisy", ""),
         "columns": [(name, _sentence(people.in_words(text))) for name, text in _columns(facts)],
@@ -231,7 +245,9 @@ def _title(facts: Facts) -> str:
     title = facts["decisions"]["title"]
     if title != NOT_STATED:
         return str(title)
-    by = _listed(facts["released"]["group_by"])
+    if "model" in facts:
+        return _capital(facts["model"]["title"].removeprefix("a "))
+    by = listed(facts["released"]["group_by"])
     name = facts["released"]["dataset"]
     return f"{_capital(name)} by {by}" if by else _capital(name)
 
@@ -270,6 +286,9 @@ def _strength_of(promise: Facts, people: People) -> str:
 
 def _accuracy(facts: Facts) -> str:
     """Return the error of the first column, for a tile."""
+    if "model" in facts:
+        known = _known_coefficients(facts)
+        return known[0] if known else "Not stated"
     if facts["error"]["released"]:
         return _released_error(facts["error"]["released"][0])
     if facts["error"]["columns"]:
@@ -294,11 +313,51 @@ def _released_error(column: Facts) -> str:
 
 
 def _accuracy_note(facts: Facts) -> str:
+    if "model" in facts:
+        return _accuracy_of_model(facts)
     if not facts["error"]["columns"] and not facts["error"]["released"]:
         return "A model has the intervals that its estimator computes from what was published."
     others = [_released_error(column) for column in facts["error"]["released"][1:]]
     more = f"{'; '.join(others)}. " if others else ""
     return f"{more}{nearest(100 * facts['error']['confidence'])} times in 100, privacy noise only."
+
+
+def _accuracy_of_model(facts: Facts) -> str:
+    """Return the other coefficients with their intervals, or the reason why they have no intervals."""
+    model, others = facts["model"], "; ".join(_known_coefficients(facts)[1:])
+    if model["no_intervals"]:
+        return _sentence(model["no_intervals"])
+    if not others:
+        return "The intervals are known when the model is published."
+    return f"{others}. {nearest(100 * facts['error']['confidence'])} times in 100, privacy noise and sampling."
+
+
+def _known_coefficients(facts: Facts) -> list[str]:
+    """Return each coefficient that has an interval, in a few words."""
+    rows = [row for row in _coefficients(facts) if row[2]]
+    return [f"{name} {value} ({ends})" for name, value, ends in rows]
+
+
+def _coefficients(facts: Facts) -> list[tuple[str, str, str]]:
+    """Return the coefficients of a linear model as the terminal shows them: name, value, interval."""
+    rows = []
+    for each in facts["model"]["coefficients"] if "model" in facts else ():
+        value, low, high = each["value"], each["lower"], each["upper"]
+        is_known = low is not None
+        shown = value_within(value, low, high) if is_known else nearest(value)
+        rows.append((each["name"], shown, interval(low, high) if is_known else ""))
+    return rows
+
+
+def _sums(facts: Facts) -> list[tuple[str, str, str]]:
+    """Return the published sums of a linear model: name, meaning, value."""
+    if "model" not in facts:
+        return []
+    errors = {each["column"]: each["error"] for each in facts["error"]["columns"]}
+    return [
+        (each["name"], each["said"], with_error(each["value"], errors[each["name"]]) if "value" in each else "")
+        for each in facts["model"]["sums"]
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,18 +477,21 @@ def _open(decisions: Facts) -> str:
 
 def _content(facts: Facts, people: People) -> str:
     released = facts["released"]
+    model = f"{_capital(facts['model']['title'])}, fitted to the rows" if "model" in facts else ""
     what = {
-        "model": "A model fitted to the rows",
+        "model": model or "A model fitted to the rows",
         "total": "One total",
         "public": f"{released['groups'].get('count', 0):,} groups from a public list,",
         "private": "The groups that are large enough,",
     }[released["groups"]["kind"]]
-    by = f", by {_listed(released['group_by'])}" if released["group_by"] else ""
+    by = f", by {listed(released['group_by'])}" if released["group_by"] else ""
     steps = f", after {', '.join(released['steps'])}" if released["steps"] else ""
     return people.in_words(f"{what} of {released['dataset']}{by}{steps}.")
 
 
 def _columns(facts: Facts) -> list[tuple[str, str]]:
+    if "model" in facts:  # its sums are in the annex
+        return []
     return [(each["name"], each.get("said", each["kind"])) for each in facts["released"]["measures"]]
 
 
@@ -437,7 +499,7 @@ def _charts(facts: Facts, people: People) -> list[dict[str, Any]]:
     measures = {each["name"]: each for each in facts["released"]["measures"]}
     by = facts["released"]["group_by"]
     charts = []
-    for chart in facts["chart"]:
+    for chart in () if "model" in facts else facts["chart"]:
         measure = measures.get(chart["field"], {"kind": ""})
         from_zero = measure["kind"] not in SPREAD
         drawn = interval_chart(chart, from_zero=from_zero, bounds=_bounds_of(measure))
@@ -445,7 +507,7 @@ def _charts(facts: Facts, people: People) -> list[dict[str, Any]]:
         note = "" if from_zero else "The axis need not start at 0. "
         charts.append(
             {
-                "title": f"{title} by {_listed(by)}" if by else title,
+                "title": f"{title} by {listed(by)}" if by else title,
                 "note": f"{note}Lines are 95 % intervals for the privacy noise only.",
                 "head": ", ".join(by) or "group",
                 "field": chart["field"],
@@ -492,10 +554,23 @@ def _overlap(facts: Facts, people: People) -> str:
 def _causes(facts: Facts, people: People) -> Iterator[tuple[str, str, str]]:
     """Return the three causes of error: noise, limits and bounds, each with its effect here."""
     columns = facts["error"]["released"]
+    if "model" in facts:
+        yield "Noise added for privacy, and sampling", _noise_of_model(facts), "yes"
+        yield from _other_causes(facts, people)
+        return
     noise = [_released_error(column) for column in columns]
     if not columns:
         noise = [f"{each['column']} {_error(each['error'])} {each['holds']}" for each in facts["error"]["columns"]]
     yield "Noise added for privacy", f"{'; '.join(noise)}.", "yes"
+    yield from _other_causes(facts, people)
+
+
+def _noise_of_model(facts: Facts) -> str:
+    known = _known_coefficients(facts)
+    return f"{'; '.join(known)}." if known else _accuracy_of_model(facts)
+
+
+def _other_causes(facts: Facts, people: People) -> Iterator[tuple[str, str, str]]:
     limits, bounds = _effects(facts["left_out"])
     if not people.is_row_level:
         yield f"Limits per {people.unit}", _effect(limits, people), "no"
@@ -524,6 +599,8 @@ def _effect(lines: Sequence[Facts], people: People) -> str:
 
 def _intervals(facts: Facts, people: People) -> str:
     """Return what the intervals mean: those of published numbers, and those of shares if some are shown."""
+    if "model" in facts:
+        return f"{facts['model']['intervals']} They describe the line of the values within their bounds."
     is_shown = any(line.get("said") and not line.get("too_noisy") for line in facts["left_out"])
     own = people.in_words(_sentence(facts["error"]["intervals"]))
     return f"{own} {INTERVALS_OF_EFFECTS}" if is_shown else own
@@ -585,7 +662,8 @@ def _enforced(facts: Facts, product: str) -> str:
 
 def _noise_parts(facts: Facts, people: People) -> Iterator[tuple[str, str, str, str]]:
     """Return the noise of each part; the parts that measure limits and bounds are one row."""
-    parts = facts["mechanisms"]["parts"]
+    sums = {each["part"]: each["said"] for each in facts["model"]["sums"]} if "model" in facts else {}
+    parts = [{**each, "part": sums.get(each["part"], each["part"])} for each in facts["mechanisms"]["parts"]]
     about_limits = {line["what"] for line in facts["left_out"]} | {"units in all", "rows that count"}
     folded = [each for each in parts if each["part"] in about_limits or each["part"].startswith("values of ")]
     for part in parts:
@@ -684,14 +762,3 @@ def _ended(text: str) -> str:
     """Return a text with a full stop at its end, if it has no mark there."""
     stripped = text.strip()
     return stripped if stripped.endswith((".", "!", "?")) or not stripped else f"{stripped}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return names as a list in words.
-
-    >>> _listed(["region", "sex", "year"])
-    'region, sex and year'
-    """
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -257,7 +257,18 @@ def _counts(subject: Subject, facts: Mapping[str, Any]) -> str:
     if not isinstance(subject.plan, FitPlan):
         return capped(subject.plan.query, subject.account.unit)
     rows, unit = facts["max_rows_per_group"], subject.account.unit
-    return "every row counts once" if facts["row_level"] else f"rows of one {unit} beyond {rows:,} are left out"
+    return one_each("row", unit) if facts["row_level"] else f"rows of one {unit} beyond {rows:,} are left out"
+
+
+def one_each(part: str, unit: str) -> str:
+    """Say whom an account protects if the owner of each row or example was not named.
+
+    >>> one_each("row", "patient")
+    'the account protects each patient. It was not checked that each patient has only one row'
+    """
+    if unit == part:
+        return f"the account protects each {unit}"
+    return f"the account protects each {unit}. It was not checked that each {unit} has only one {part}"
 
 
 def _spoken_of(unit: str) -> dict[str, str]:

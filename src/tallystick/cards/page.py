@@ -40,7 +40,7 @@ Facts = Mapping[str, Any]
 NOT_STATED: Final = "not stated"
 SPREAD: Final = frozenset(("mean", "median", "quantile", "variance", "standard_deviation"))
 """Kinds of measure that are drawn as dots: their axis need not start at 0."""
-UP_TO_LIMIT: Final = "everything published up to the limit"
+REST: Final = "At the time of this charge, the rest was used before or left for other publications."
 NAMED_GAPS: Final = 3
 """Missing statements of the owner that page 1 names; the annex has all."""
 
@@ -130,17 +130,18 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "title": _title(facts),
         "about": _about(facts),
         "who": people.protected,
-        "counts": _sentence(people.in_words(facts["protected"]["counts"])),
+        "counts": sentence(people.in_words(facts["protected"]["counts"])),
         "epsilon": " ".join(_epsilon(facts["promise"])),
         "epsilon_alone": " ".join(_epsilon({**facts["promise"], "epsilon": facts["promise"]["table_epsilon"]})),
         "strength": Markup(strength(facts["promise"])),
         "strength_of": _strength_of(facts["promise"], people),
         "share": f"{_nearest_percent(share)} of that limit",
-        "price": f"{_capital(facts['promise']['price'])}. The rest is for other publications.",
+        "price": f"{_capital(facts['promise']['price'])}. {REST if facts['evidence']['receipt'] else ''}".strip(),
+        "unit": people.unit,
         "bar": Markup(budget_bar(share, f"{_nearest_percent(share)} of the limit")),
         "accuracy": _accuracy(facts),
         "accuracy_note": _accuracy_note(facts),
-        "odds": odds_of(facts["words"]["limit"], people, covers=UP_TO_LIMIT),
+        "odds": odds_of(facts["words"]["limit"], people, covers=_up_to_limit(facts, product)),
         "attacker": attacker([facts["words"]["limit"], facts["words"]["table"]], people),
         "not_protected": [labelled(sentence) for sentence in facts["not_protected"]],
         "decided": _decided(facts["decisions"]),
@@ -152,16 +153,16 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "sums": _sums(facts),
         "overlap": _overlap(facts, people),
         "too_noisy": facts.get("too_noisy", ""),
-        "columns": [(name, _sentence(people.in_words(text))) for name, text in _columns(facts)],
+        "columns": [(name, sentence(people.in_words(text))) for name, text in _columns(facts)],
         "causes": list(_causes(facts, people)),
         "intervals": _intervals(facts, people),
         "axes": people.axes,
         "curve": Markup(_curve(facts, product)),
         "epsilon_in_words": _epsilon_in_words(facts, people),
         "enforced": _enforced(facts, product),
-        "rho_in_words": _sentence(facts["promise"]["what_rho_is"]),
+        "rho_in_words": sentence(facts["promise"]["what_rho_is"]),
         "parts": list(_noise_parts(facts, people)),
-        "rules": [_sentence(people.in_words(rule)) for rule in facts["mechanisms"]["rules"]],
+        "rules": [sentence(people.in_words(rule)) for rule in facts["mechanisms"]["rules"]],
         "statements": _statements(facts, people),
         "evidence": _marked_up(_evidence(facts)),
         "evidence_texts": list(_evidence(facts)),
@@ -254,7 +255,7 @@ def _title(facts: Facts) -> str:
 
 def _about(facts: Facts) -> str:
     released = facts["released"]
-    sentences = [_sentence(facts["decisions"]["purpose"])]
+    sentences = [sentence(facts["decisions"]["purpose"])]
     if released["at"]:
         sentences.append(f"Published {released['at']}.")
     sentences.append(f"Population: {released['population']}.")
@@ -326,7 +327,7 @@ def _accuracy_of_model(facts: Facts) -> str:
     """Return the other coefficients with their intervals, or the reason why they have no intervals."""
     model, others = facts["model"], "; ".join(_known_coefficients(facts)[1:])
     if model["no_intervals"]:
-        return _sentence(model["no_intervals"])
+        return sentence(model["no_intervals"])
     if not others:
         return "The intervals are known when the model is published."
     return f"{others}. {nearest(100 * facts['error']['confidence'])} times in 100, privacy noise and sampling."
@@ -391,7 +392,7 @@ def odds_of(limit: Facts, people: People, *, covers: str) -> Odds:
     heading = f"What could someone learn about {whom}?"
     note = (
         "Each dot is a possible result, not a person. Without any results it would be 50 and 50. "
-        f"The figures cover {covers}."
+        f"The figures are for {covers}."
     )
     if people.is_replaced:
         intro = f"An attacker knows everything else and wants to know which of two versions of {people.data} was used."
@@ -602,21 +603,21 @@ def _intervals(facts: Facts, people: People) -> str:
     if "model" in facts:
         return f"{facts['model']['intervals']} They describe the line of the values within their bounds."
     is_shown = any(line.get("said") and not line.get("too_noisy") for line in facts["left_out"])
-    own = people.in_words(_sentence(facts["error"]["intervals"]))
+    own = people.in_words(sentence(facts["error"]["intervals"]))
     return f"{own} {INTERVALS_OF_EFFECTS}" if is_shown else own
 
 
 def _share_changed(line: Facts, people: People) -> str:
     """Return the share that one limit or bound changed; its number if the total is not known."""
     if not line.get("said"):
-        return _sentence(people.in_words(f"will be measured to {_error(line['error'])}: {line['what']}"))
+        return sentence(people.in_words(f"will be measured to {_error(line['error'])}: {line['what']}"))
     if line.get("share_upper") is None or line.get("too_noisy"):
-        return _sentence(people.in_words(line["said"].replace("+-", "±")))
+        return sentence(people.in_words(line["said"].replace("+-", "±")))
     low, high = percent_down(line["share_lower"]), percent_up(line["share_upper"])
     share = f"{low} to {high}" if line["lower"] else f"at most {high}"
     if line.get("may_be_more"):
         share = f"at least {low}"
-    return _sentence(people.in_words(f"{share} of {line['of']} {line['did']}"))
+    return sentence(people.in_words(f"{share} of {line['of']} {line['did']}"))
 
 
 # The annex.
@@ -650,10 +651,17 @@ def _epsilon_in_words(facts: Facts, people: People) -> str:
     return f"{at} epsilon {epsilon}. No result is more than {factor} times as likely {likely}{apart}."
 
 
+def _up_to_limit(facts: Facts, product: str) -> str:
+    """Return which guarantee the odds are about; a training card says the same about its run."""
+    limit = facts["promise"]["limit"]
+    return f"everything published up to the limit, {limit}. They use this limit, not the noise of this {product}"
+
+
 def _enforced(facts: Facts, product: str) -> str:
     accounting = facts["accounting"]
+    article = "An" if accounting["filter"].lstrip("(")[:1] in "aeiou" else "A"
     return (
-        f"A {accounting['filter']} enforces the limit ({accounting['theorem']}). "
+        f"{article} {accounting['filter']} enforces the limit ({accounting['theorem']}). "
         "It also holds when later queries depend on earlier answers. "
         f"This {product} alone is charged as epsilon "
         f"{_bound(facts['promise']['table_epsilon'])} at the same delta."
@@ -749,10 +757,10 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
     """Return a text as a sentence: a capital letter first, a full stop last.
 
-    >>> _sentence("annual report"), _sentence("Why? ")
+    >>> sentence("annual report"), sentence("Why? ")
     ('Annual report.', 'Why?')
     """
     return _capital(_ended(text))

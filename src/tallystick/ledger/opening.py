@@ -41,7 +41,7 @@ def open_account(
 ) -> AccountRow:
     """Find an account of this budget, or create it; a different budget, filter or unit is refused.
 
-    The budget of an account that exists is its first limit, or its limit now. So a script works after a raise as before.
+    The budget of an account that exists is its first limit or its limit now, so a script still works after a raise.
     """
     checked("name", name)
     limit = budget if isinstance(budget, Budget) else Budget.of(budget)
@@ -212,7 +212,8 @@ def _raise_to(stored: AccountRow, wanted: AccountRow, field: str) -> tuple[Remed
     is_above = wanted.limit0 >= stored.limit0 and wanted.limit1 >= stored.limit1
     if field not in ("limit0", "limit1") or not is_above:
         return ()
-    return higher_limit(stored, wanted.limit0 - stored.used0, wanted.limit1 - stored.used1)
+    limits = higher_limit(stored, wanted.limit0 - stored.used0, wanted.limit1 - stored.used1)
+    return tuple(Remedy(each.kind, **each.facts, has_ledger=True) for each in limits)
 
 
 _WORDS = {"parent_id": "parent", "partition_name": "partition", "limit0": "limit", "limit1": "limit"}

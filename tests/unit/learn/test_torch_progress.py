@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from rich.console import Console  # noqa: E402
 from torch import nn  # noqa: E402
 
 import tallystick as ts  # noqa: E402
-from tallystick.learn.torch.progress import paid, shown  # noqa: E402
+from tallystick.learn.torch.progress import shown, used  # noqa: E402
 
 X, Y = torch.zeros(50, 4), torch.zeros(50, dtype=torch.int64)
 PLAN = ts.learn.SgdPlan(noise_multiplier=4.0, rate=0.2, steps=20, expected_batch=10)
@@ -30,17 +31,31 @@ def test_the_line_on_the_screen_says_what_was_paid(tmp_path: Path, monkeypatch: 
     with ts.Ledger(os.fspath(tmp_path / "book.db")) as book:
         account = book.open("lab", budget=ts.renyi_dp({16: 5.0}))
         made = trainer(plan=PLAN, account=account, why="test", pay="blocks", block=5, classes=2)
-        before, screen, told = paid(made.run), Console(record=True, width=300, force_terminal=True), set()
+        before, screen, told = used(made.run), Console(record=True, width=80, force_terminal=True), set()
         for batch in shown(made.batches((X, Y)), made.run, PLAN.steps, screen):
             made.step(batch)
-            told.add(paid(made.run))
+            told.add(used(made.run))
         text = screen.export_text()
         last = text.rpartition("training")[2]
-        assert f"In blocks of 5 steps it costs {made.run.costs().blocks}" in text
+        assert f"In blocks of 5 steps it costs {made.run.costs().blocks}" in " ".join(text.split())
         assert len(told | {before}) == 5, "four blocks were paid one after the other"
-        assert f"lab has paid {account.used} of {account.limit}" in last
-        assert before not in last
+        assert used(made.run) in last
         assert "20/20" in last
+        assert re.search(r"\d:\d\d:\d\d", last)
+        assert "…" not in last
+        assert f"lab has paid {account.used} of {account.limit}." in " ".join(text.split())
+
+
+def test_steps_and_time_are_visible_at_80_columns_for_any_name(tmp_path: Path) -> None:
+    with ts.Ledger(os.fspath(tmp_path / "book.db")) as book:
+        account = book.open("people of the north, 2026", budget=ts.renyi_dp({16: 5.0}))
+        plan = ts.learn.SgdPlan(noise_multiplier=40.0, rate=0.2, steps=10_000, expected_batch=10)
+        made = trainer(plan=plan, account=account, why="test", classes=2)
+        screen = Console(record=True, width=80, force_terminal=True)
+        assert list(shown(iter([None]), made.run, plan.steps, screen)) == [None]
+        text = screen.export_text()
+        assert "1/10000" in text
+        assert re.search(r"[\d-]:[\d-]{2}:[\d-]{2} people of the n.*used", text)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -52,7 +67,7 @@ def test_a_run_that_is_recorded_nowhere_says_so(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize(
     ("unit", "words"),
-    [(None, "one example (add or remove)"), ("digit", "one example, that is one digit (add or remove)")],
+    [(None, "one example, added or removed"), ("digit", "one example, that is one digit, added or removed")],
 )
 def test_a_card_names_whom_it_protects_with_and_without_a_unit(unit: str | None, words: str) -> None:
     plan = ts.learn.sgd_plan(epsilon=2, delta=1e-5, examples=50, batch=10, epochs=4, unit=unit)

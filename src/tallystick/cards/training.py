@@ -8,23 +8,26 @@ Everything on it is public: the plan, the account, the receipts. No number comes
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallystick.cards.card import Card
+from tallystick import strict_json
+from tallystick.cards.card import LONGEST, TRAINING, Card
 from tallystick.cards.charts import Curve, tradeoff
 from tallystick.cards.contents import GROUPS, TIMING, one_each
 from tallystick.cards.meaning import Whom, is_somebody, meaning
 from tallystick.cards.page import People, attacker, labelled, odds_of, sentence, strength, style, template
-from tallystick.digits import up
+from tallystick.digits import typed, up
 from tallystick.errors import InvalidInput
 from tallystick.printing import visible
+from tallystick.regular_file import read_text
 
 if TYPE_CHECKING:
     from tallystick.learn.torch.trainer import Trainer
 
-SCHEMA, VERSION = "tallystick/training-card", 1
+SCHEMA, VERSION = TRAINING, 1
 ALPHAS = tuple(np.linspace(0.0, 1.0, 41).tolist())
 
 NOT_PROTECTED = (
@@ -85,6 +88,28 @@ def _view(facts: Mapping[str, Any]) -> dict[str, Any]:
         "axes": people.axes,
         "curve": Markup(drawn),
     }
+
+
+def training_lines(path: str | Path) -> tuple[Mapping[str, Any], list[str]] | None:
+    """Return the facts of a training card's JSON file and its lines for the terminal; None for another file."""
+    if Path(path).suffix.lower() != ".json":
+        return None
+    try:
+        facts = strict_json.read(read_text(path), name="card", allowed="a training card", longest=LONGEST)
+        if (facts["schema"], facts["version"]) != (SCHEMA, VERSION):
+            return None
+        promise = facts["promise"]
+        lines = [
+            f"Training card: {facts['title']}",
+            f"guarantee: epsilon {promise['epsilon_text']} at delta {typed(promise['delta'])}, for this run",
+            *(f"{name}: {text}" for name, text in facts["rows"]),
+            "",
+            str(facts["attacker"]["sentence"]),
+            *(f"receipt: {receipt}" for receipt in facts["receipts"]),
+        ]
+    except (OSError, LookupError, TypeError, ValueError):
+        return None
+    return facts, lines
 
 
 def _covers(rows: Mapping[str, str]) -> str:

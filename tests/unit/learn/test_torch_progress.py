@@ -72,3 +72,43 @@ def test_a_run_that_is_recorded_nowhere_says_so(capsys: pytest.CaptureFixture[st
 def test_a_card_names_whom_it_protects_with_and_without_a_unit(unit: str | None, words: str) -> None:
     plan = ts.learn.sgd_plan(epsilon=2, delta=1e-5, examples=50, batch=10, epochs=4, unit=unit)
     assert dict(trainer(plan=plan).facts())["protected"] == words
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_card_show_shows_a_training_card(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tallystick.cards import read_card, training_card
+    from tallystick.cli.app import run
+    from tallystick.errors import InvalidInput
+
+    plan = ts.learn.sgd_plan(epsilon=2, delta=1e-5, rate=0.2, expected_batch=10, steps=20)
+    with ts.Ledger(os.fspath(tmp_path / "book.db")) as book:
+        account = book.open("clinic", budget=ts.approx_dp(epsilon=3, delta=1e-4), unit="patient")
+        made = trainer(plan=plan, account=account, why="triage", classes=2).fit((X, Y))
+        page, data = training_card(made).save(tmp_path / "card.html")
+    assert run(["card", "show", str(data)]) == 0
+    shown_text = capsys.readouterr().out
+    assert "Training card: triage" in shown_text
+    assert "guarantee: epsilon 2 at delta 1e-5, for this run" in shown_text
+    for file in (page, data):
+        with pytest.raises(InvalidInput, match=r"training card\. Its data are in the \.json file"):
+            read_card(file)
+    text = page.read_text()
+    assert "Each example, by itself" in text
+    assert "The account protects each patient. It was not checked that each patient has only one example." in text
+    assert "The figures are for this run alone. They use the noise of its steps." in text
+    assert "per patient" not in text
+
+
+def test_messages_about_losses_arrays_and_reasons() -> None:
+    from tallystick.errors import InvalidInput
+
+    model = nn.Linear(4, 2)
+    about = {"plan": PLAN, "clip": 1.0, "classes": 2}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    told = r"^The loss returns one number for the batch\. Use CrossEntropyLoss\(reduction='none'\)\.$"
+    with pytest.raises(InvalidInput, match=told):
+        ts.learn.torch.Trainer(model, nn.CrossEntropyLoss(), optimizer, **about)
+    with pytest.raises(InvalidInput, match=r"^why= needs account=$"):
+        trainer(plan=PLAN, classes=2, why="digits")
+    with pytest.raises(InvalidInput, match="must be tensors, and one is of type ndarray"):
+        trainer(plan=PLAN, classes=2).fit((X.numpy(), Y.numpy()))

@@ -228,7 +228,8 @@ def _paid(model: Any, release: Release, X: Any, y: Any, options: dict[str, Any])
             _require_stated(account, float(epsilon), lambda other, at: release(data, other, at))
 
         def price(other: float) -> Amount:
-            return account.price(release(data, other, delta or None).privacy, delta=about["delta"])
+            cost: Amount = account.price(release(data, other, delta or None).privacy, delta=about["delta"])
+            return cost
 
         with offering_epsilon(account, float(epsilon), price):
             paid = pay(asked, account, lease=LEASE, **about)

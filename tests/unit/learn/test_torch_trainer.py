@@ -818,10 +818,10 @@ def test_a_card_of_a_run_without_steps_is_refused_and_others_list_what_paid(ledg
     assert repr(card).startswith("<Training card of ")
     assert dict(map(tuple, card.facts["rows"]))["steps"] == "20 of 20 taken here"
     for path in card.save(tmp_path / "card.html"):
-        with pytest.raises(InvalidInput, match="of a training card"):
+        with pytest.raises(InvalidInput, match="a training card"):
             read_card(path)
     assert "no units were given" in dict(trainer.facts())["examples"]
-    assert "first of each unit" in dict(made().fit(data(), units=range(50)).facts())["examples"]
+    assert "one of each unit" in dict(made().fit(data(), units=range(50)).facts())["examples"]
 
 
 # -- labels

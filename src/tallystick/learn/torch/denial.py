@@ -28,7 +28,10 @@ def plan_denied(problem: BudgetExceeded, run: Run, plan: SgdPlan) -> BudgetExcee
 def blocks_denied(run: Run, plan: SgdPlan) -> RunEnded:
     """Return the error of a run in blocks of which the account could not pay the first one."""
     costs, left = run.costs(), run.account.remaining
-    first = run.account.price(run._loss_of(run.block), delta=run._share(run.block))
+    steps = min(run.block, run.steps)
+    first = run._price_of_steps(steps)
+    if first is None:
+        return RunEnded(f"the account {run.account.name} cannot pay for a block of {steps:,} steps at any limit")
     needed, held = needed_and_left(first, left, run.account.limit)
     offers: list[Remedy] = []
     if costs.whole_fits:
@@ -36,7 +39,7 @@ def blocks_denied(run: Run, plan: SgdPlan) -> RunEnded:
     if costs.blocks is not None:
         offers += _smaller(Denial(costs.blocks, left), run, plan, in_blocks=True)
     message = (
-        f"the account {run.account.name} cannot pay for a block of {run.block:,} steps: it needs {needed}, and {held} "
+        f"the account {run.account.name} cannot pay for a block of {steps:,} steps: it needs {needed}, and {held} "
         "is left.\nNothing was trained or charged."
     )
     return RunEnded(
@@ -62,7 +65,7 @@ def _smaller(denial: Denial, run: Run, plan: SgdPlan, *, in_blocks: bool = False
 
     def price(epsilon: float) -> Amount:
         made = at_epsilon(plan, epsilon=epsilon, delta=delta)
-        steps = run.block if in_blocks else plan.steps
+        steps = min(run.block, plan.steps) if in_blocks else plan.steps
         count = -(-plan.steps // steps)
         share = delta * steps / plan.steps if account.currency.rule.spends_delta else None
         one = account.price(made.of_steps(steps), delta=share)

@@ -19,13 +19,13 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "lower_price": (
             "argument",
             "value",
-        ),  # also: measure, errors; in a statement: more, in_statement
+        ),  # also: measure, errors; more; in_statement; estimator, the function or class that takes the argument
         "keep_measures": ("measures", "dropped"),  # also: argument, value
         "lower_max_groups": ("max_groups",),  # also: argument, value, unit
         "change_delta": ("delta", "cost"),
         "add_noise": ("mechanism", "parameter", "value", "adjacency", "error", "unit"),  # also: group
         "lower_loss": ("loss",),
-        "raise_limit": ("account", "budget"),  # also: others, further accounts with their limits; delta
+        "raise_limit": ("account", "budget"),  # also: others (accounts with their limits), delta, has_ledger
         # An argument that is missing or has another value.
         "set_argument": ("argument", "value"),  # also: more, arguments that it needs beside it; in_statement
         "mean_pure": ("epsilon", "cost", "share"),

@@ -147,6 +147,10 @@ def _with(text: str, effect: str) -> str:
 
 
 def _lower_price(remedy: Remedy) -> str:
+    estimator = remedy.get("estimator")
+    if estimator is not None:
+        words = ", ".join(argument_text(*one) for one in set_arguments(remedy).items())
+        return f"a lower cost: {estimator}({words}, ...)"
     return _with(_price(remedy), larger_error(remedy))
 
 
@@ -165,10 +169,11 @@ def _max_groups(remedy: Remedy) -> str:
 def _raised(remedy: Remedy) -> str:
     delta = remedy.get("delta")
     then = "" if delta is None else f", and then {argument_text('delta', delta)}"
+    ledger = "ledger" if remedy.get("has_ledger") else "account.ledger"
     raised = []
     for account, budget in raised_limits(remedy):
-        raised.append(f'ledger.open({account!r}).raise_limit(ts.{budget}, why="...")')
-    return f"a higher limit: {' and '.join(raised)}{then}"
+        raised.append(f'{ledger}.open({account!r}).raise_limit(ts.{budget}, why="...")')
+    return f"a higher limit, which weakens the guarantee: {' and '.join(raised)}{then}"
 
 
 def _listed_keys(remedy: Remedy) -> str:

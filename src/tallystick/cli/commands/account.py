@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallystick.cli.commands.budget import left_text
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.cli.question import listed
 from tallystick.digits import typed
@@ -129,7 +130,7 @@ def say(out: Console, account: Account) -> None:
         *([f"         that is {limit}"] if limit else []),
         *([f"         {WHAT_RHO_IS}"] if account.currency.kind == "zcdp" else []),
         f"used     {account.used}" + (f"   ({used})" if used else ""),
-        f"left     {account.remaining.text(upward=False)}",
+        f"left     {left_text(account.remaining, account.limit)}",
     ]
     parent = account.parent
     if parent is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -14,7 +14,7 @@ from tallystick.digits import moment, percent_up, plural
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.denial import counts_that_fit
-from tallystick.ledger.filters import WHAT_RHO_IS, why_quoted
+from tallystick.ledger.filters import WHAT_RHO_IS, Amount, why_quoted
 from tallystick.printing import visible
 from tallystick.tables.layout import Column
 from tallystick.tables.layout import lines as lines_of
@@ -75,12 +75,26 @@ def amount_lines(account: Account) -> list[str]:
     used, limit, left = account.used, account.limit, account.remaining
     columns = [
         Column("", ("limit", "used", "left"), is_text=True),
-        Column("", (str(limit), str(used), left.text(upward=False)), is_text=True),
+        Column("", (str(limit), str(used), left_text(left, limit)), is_text=True),
         Column("", (account.in_epsilon(limit), account.in_epsilon(used), ""), is_text=True),
     ]
     share = Fraction(used.a0, limit.a0)
     lines = [*lines_of(columns)[1:], f"[{bar(used.a0, limit.a0)}] {percent_up(share)} used"]
     return [f"  {line}" for line in lines]
+
+
+LITTLE: Final = Fraction(1, 1000)
+"""Share of a limit below which people read that nothing is left."""
+
+
+def left_text(left: Amount, limit: Amount) -> str:
+    """Return what is left for people; JSON has all digits.
+
+    >>> from tallystick.ledger.filters import Filter
+    >>> left_text(Amount(Filter("approx"), 45564), Amount(Filter("approx"), 10**12))
+    'nothing'
+    """
+    return "nothing" if left.a0 < LITTLE * limit.a0 else left.text(upward=False)
 
 
 def history_lines(account: Account, events: list[Event]) -> list[str]:

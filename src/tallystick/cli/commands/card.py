@@ -35,14 +35,19 @@ def show(file: File, details: Details = False, as_json: Json = False) -> None:
     """Show a card in the terminal."""
     from tallystick.cards import read_card
     from tallystick.cards.summary import detail_lines, summary_lines
+    from tallystick.cards.training import training_lines
 
-    facts = read_card(file)[0].facts
-    try:
-        lines = summary_lines(facts, str(file))
-        if details:
-            lines += detail_lines(facts)
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
-        raise InvalidInput("card", str(file), "a privacy card with all its parts") from None
+    training = training_lines(file)
+    if training is not None:
+        facts, lines = training
+    else:
+        facts = read_card(file)[0].facts
+        try:
+            lines = summary_lines(facts, str(file))
+            if details:
+                lines += detail_lines(facts)
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
+            raise InvalidInput("card", str(file), "a privacy card with all its parts") from None
 
     def say(out: Console) -> None:
         for line in lines:

@@ -157,7 +157,7 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "open": _open(facts["decisions"]),
         "content": _content(facts, people),
         "charts": _charts(facts, people),
-        "not_drawn": _not_drawn(facts),
+        "not_drawn": "" if "model" in facts else _not_drawn(facts),
         "coefficients": _coefficients(facts),
         "target": facts["model"]["target"] if "model" in facts else "",
         "sums": _sums(facts),

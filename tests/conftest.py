@@ -25,8 +25,8 @@ settings.register_profile("ci", max_examples=15, derandomize=True, **_SHARED)  #
 settings.register_profile("campaign", max_examples=2_000, print_blob=True, **_SHARED)  # type: ignore[arg-type]
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-# Files as a whole to workers, doctests only where there are some, and processor seconds per room at the end.
-pytest_plugins = ["scheduling", "doctests", "timing"]
+# Files as a whole to workers, doctests only where there are some, servers that last, processor seconds per room.
+pytest_plugins = ["memory", "scheduling", "doctests", "servers", "timing"]
 
 import pytest  # noqa: E402
 

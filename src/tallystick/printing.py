@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -26,6 +26,17 @@ def one_of(name: object, known: Iterable[str], most: int = 12) -> str:
 
 _NAME = re.compile(r"[^\W\d][\w .()/%-]{0,39}")
 """A name of a column, as people write it: no sign that passwords, addresses or settings have."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a list in words.
+
+    >>> listed(["region", "sex", "year"])
+    'region, sex and year'
+    """
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def columns_of(name: object, known: Iterable[str]) -> str:

@@ -19,13 +19,13 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "lower_price": (
             "argument",
             "value",
-        ),  # also: measure, errors; in a statement: more, in_statement
+        ),  # also: measure, errors; more; in_statement; estimator, the function or class that takes the argument
         "keep_measures": ("measures", "dropped"),  # also: argument, value
         "lower_max_groups": ("max_groups",),  # also: argument, value, unit
         "change_delta": ("delta", "cost"),
         "add_noise": ("mechanism", "parameter", "value", "adjacency", "error", "unit"),  # also: group
         "lower_loss": ("loss",),
-        "raise_limit": ("account", "budget"),  # also: others, further accounts with their limits; delta
+        "raise_limit": ("account", "budget"),  # also: others (accounts with their limits), delta, has_ledger
         # An argument that is missing or has another value.
         "set_argument": ("argument", "value"),  # also: more, arguments that it needs beside it; in_statement
         "mean_pure": ("epsilon", "cost", "share"),
@@ -36,14 +36,14 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "find_keys": ("delta",),  # also: argument, value
         "declare_caps": ("caps",),
         "declare_bounds": ("column", "lower", "upper"),
-        "declare_type": ("column", "type"),
+        "declare_type": ("column", "type"),  # also: lower, upper, an example of bounds
         "name_public_table": (),
         "pass_frame": (),
         "join_on_unit": (),
         "update_table": (),
         "move_source": ("dataset",),
         "add_dataset": (),
-        "show_datasets": (),
+        "show_datasets": (),  # also: dataset, of which the columns are meant
         "state_decisions": ("answers",),
         # Accounts, answers and the ledger.
         "open_account": ("account", "budget"),

@@ -124,6 +124,14 @@ def _delta_argument(remedy: Remedy) -> str:
     return argument if estimator is None else f"it to the estimator, {estimator}(..., {argument})"
 
 
+def _declared_type(remedy: Remedy) -> str:
+    """The type of a column, and an example of bounds for one that is without."""
+    kind = f"types={{{remedy['column']!r}: {remedy['type']!r}}}"
+    if remedy.get("lower") is None:
+        return kind
+    return f"{kind}, and its bounds: .bounds(**{{{remedy['column']!r}: ({remedy['lower']}, {remedy['upper']})}})"
+
+
 def set_arguments(remedy: Remedy) -> dict[str, Any]:
     """The arguments that a remedy sets, with their values."""
     return {remedy["argument"]: remedy["value"], **remedy.get("more", {})}
@@ -139,6 +147,10 @@ def _with(text: str, effect: str) -> str:
 
 
 def _lower_price(remedy: Remedy) -> str:
+    estimator = remedy.get("estimator")
+    if estimator is not None:
+        words = ", ".join(argument_text(*one) for one in set_arguments(remedy).items())
+        return f"a lower cost: {estimator}({words}, ...)"
     return _with(_price(remedy), larger_error(remedy))
 
 
@@ -157,10 +169,11 @@ def _max_groups(remedy: Remedy) -> str:
 def _raised(remedy: Remedy) -> str:
     delta = remedy.get("delta")
     then = "" if delta is None else f", and then {argument_text('delta', delta)}"
+    ledger = "ledger" if remedy.get("has_ledger") else "account.ledger"
     raised = []
     for account, budget in raised_limits(remedy):
-        raised.append(f'ledger.open({account!r}).raise_limit(ts.{budget}, why="...")')
-    return f"a higher limit: {' and '.join(raised)}{then}"
+        raised.append(f'{ledger}.open({account!r}).raise_limit(ts.{budget}, why="...")')
+    return f"a higher limit, which weakens the guarantee: {' and '.join(raised)}{then}"
 
 
 def _listed_keys(remedy: Remedy) -> str:
@@ -201,7 +214,7 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "find_keys": _found_keys,
     "declare_caps": _caps,
     "declare_bounds": _bounds,
-    "declare_type": lambda each: f"types={{{each['column']!r}: {each['type']!r}}}",
+    "declare_type": _declared_type,
     "name_public_table": lambda each: "public={'name': 'file.csv'} for a public table",
     "pass_frame": lambda each: "data frames of Arrow, pandas, Polars or Spark, or a dict of them in ts.Private(...)",
     "join_on_unit": lambda each: ".join_on_unit(...), where private tables meet on their unit",
@@ -254,19 +267,27 @@ def _price_options(remedy: Remedy) -> dict[str, Any]:
     return {} if remedy.get("argument") is None else set_arguments(remedy)
 
 
+def _cost_in_sql(remedy: Remedy) -> str:
+    """The cost that a remedy sets: in the statement if it has one there, else beside it."""
+    price = _price_options(remedy)
+    if not price or remedy.get("in_statement"):
+        return _options(**price) if price else ""
+    return ", ".join(argument_text(*one) for one in price.items())
+
+
 def _groups_in_sql(remedy: Remedy) -> str:
     options = _options(max_groups_contributed=remedy["max_groups"], **_price_options(remedy))
     return _with(options, f"same noise; {groups_left_out(remedy)}")
 
 
 def _measures_in_sql(remedy: Remedy) -> str:
-    price = _price_options(remedy)
+    price = _cost_in_sql(remedy)
     kept = ", ".join(remedy["measures"])
-    return _with(f"{_options(**price)} with {kept} alone" if price else f"{kept} alone", kept_measures(remedy))
+    return _with(f"{price} with {kept} alone" if price else f"{kept} alone", kept_measures(remedy))
 
 
 def _price_in_sql(remedy: Remedy) -> str:
-    return _with(_options(**_price_options(remedy)), larger_error(remedy))
+    return _with(_cost_in_sql(remedy), larger_error(remedy))
 
 
 IN_SQL: Final[Mapping[str, Words]] = {

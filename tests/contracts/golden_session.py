@@ -208,13 +208,15 @@ OWN = re.compile(r"(?<=To set your own: ).*")
 
 SHOWN = re.compile(r"(?<=\()(p = #|no sign of a violation)(?=; a true claim)")
 """How much evidence an audit has found."""
+SHARE = re.compile(r"(?:(?:At most|At least|Up to) # %|# % to # %) of .*|Too noisy to tell how many .*")
+"""The share that a limit or a bound changed, on a card: its form depends on noise."""
 SUGGESTED = re.compile(r"(?<=About # % of patients have # or fewer).*")
 """What other limits would do, and what the noise allows."""
 
 
 def _without_choices(line: str) -> str:
     """Return a line with marks for parts whose form depends on noise."""
-    return SUGGESTED.sub(" ...", SHOWN.sub("EVIDENCE", EVENT.sub("EVENT", line)))
+    return SHARE.sub("EFFECT", SUGGESTED.sub(" ...", SHOWN.sub("EVIDENCE", EVENT.sub("EVENT", line))))
 
 
 def _spaced(line: str) -> str:
@@ -224,7 +226,7 @@ def _spaced(line: str) -> str:
 
 def _without_effect(notes: str) -> str:
     """Return notes without the sentence on limits and bounds: noise decides its form, and whether it is printed."""
-    return re.sub(r"(?m)^(At least .* %|The effect of limits) .*\n", "", OWN.sub("COMMAND", notes))
+    return re.sub(r"(?m)^(At least .* %|Up to .* %|The effect of limits) .*\n", "", OWN.sub("COMMAND", notes))
 
 
 def _marked(text: str, folder: str) -> str:

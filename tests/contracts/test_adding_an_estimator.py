@@ -35,8 +35,8 @@ class ShareRecipe:
     def ready(self, width: int) -> None:
         """Nothing public can go wrong."""
 
-    def noise_part(self, columns: int) -> NoisePart:
-        return NoisePart("two counts", "discrete Laplace", self.noise.law.scale, norm="L1", sensitivity=2.0)
+    def noise_parts(self, columns: int) -> tuple[NoisePart, ...]:
+        return (NoisePart("two counts", "discrete Laplace", self.noise.law.scale, norm="L1", sensitivity=2.0),)
 
     def train(self, data: Any, source: Any) -> dict[str, Any]:
         targets = numbers(data.targets, -1.0, 1.0)

@@ -229,7 +229,78 @@ def a_lower_epsilon_of_a_fit(world: World) -> None:
             model = LogisticRegression(epsilon, row_norm=1.5, classes=[0, 1])
             model.fit(rows, labels, account=account, why="x")
 
-        fit(provoked("lower_price", lambda: fit(3.0), BudgetExceeded)["value"])
+        remedy = provoked("lower_price", lambda: fit(3.0), BudgetExceeded)
+        assert in_python(remedy) == "a lower cost: LogisticRegression(epsilon=0.5, ...)"
+        fit(remedy["value"])
+
+
+@case("lower_price", "python")
+@case("raise_limit", "python")
+def a_lower_epsilon_of_a_score(world: World) -> None:
+    from tallystick.learn import LogisticRegression
+
+    rows, labels = [[0.1], [0.9], [0.2], [0.8]] * 50, [0, 1, 0, 1] * 50
+    with ts.Ledger("scores.db") as book:
+        account = book.open("clinic", budget=ts.pure_dp(epsilon=1.5000001), unit="person")
+        model = LogisticRegression(0.5, row_norm=1.5, classes=[0, 1]).fit(rows, labels, account=account, why="x")
+
+        def score(epsilon: float) -> None:
+            model.score(rows, labels, account=account, why="x", epsilon=epsilon)
+
+        with pytest.raises(BudgetExceeded) as caught:
+            score(2.0)
+        remedy, higher = remedy_of(caught.value, "lower_price"), remedy_of(caught.value, "raise_limit")
+        assert in_python(remedy) == "epsilon=1"
+        assert remedy["value"] <= float(account.remaining.first)
+        score(remedy["value"])
+        assert "weakens the guarantee: account.ledger.open('clinic').raise_limit(" in in_python(higher)
+        account.ledger.open("clinic").raise_limit(read_loss("pure_dp(epsilon=4)"), why="agreed")
+        score(2.0)
+
+
+def trained(account: Any, plan: Any, **options: Any) -> Any:
+    """A small run of torch."""
+    torch = pytest.importorskip("torch")
+    model, x = torch.nn.Linear(2, 2), torch.randn(40, 2)
+    trainer = ts.learn.torch.Trainer(
+        model, torch.nn.CrossEntropyLoss(reduction="none"), torch.optim.SGD(model.parameters(), lr=0.1), plan=plan,
+        clip=1.0, classes=2, account=account, why="x", **options,
+    )  # fmt: skip
+    return trainer.fit((x, (x[:, 0] > 0).long()))
+
+
+@case("lower_price", "python")
+@case("raise_limit", "python")
+@pytest.mark.filterwarnings("ignore::tallystick.ledger.training.EndedEarly")
+def a_smaller_plan_of_a_training_run(world: World) -> None:
+    about = {"delta": 1e-5, "rate": 0.5, "expected_batch": 20, "steps": 10}
+    large = ts.learn.sgd_plan(epsilon=2, **about)
+    with ts.Ledger("runs.db") as book:
+        for name, pay in (("one", "whole"), ("two", "blocks")):
+            account = book.open(name, budget=ts.approx_dp(epsilon=0.7, delta=1e-4), unit="person")
+            with pytest.raises(BudgetExceeded) as caught:
+                trained(account, large, pay=pay)
+            remedy, higher = remedy_of(caught.value, "lower_price"), remedy_of(caught.value, "raise_limit")
+            assert caught.value.remedies[0] == remedy
+            words = re.fullmatch(r"a lower cost: ts\.learn\.sgd_plan\(epsilon=([\d.]+), \.\.\.\)", in_python(remedy))
+            assert float(words[1]) == remedy["value"]
+            smaller = ts.learn.sgd_plan(epsilon=remedy["value"], **about)
+            assert trained(account, smaller, pay=pay).taken == 10
+            again = book.open(f"{name} again", budget=ts.approx_dp(epsilon=0.7, delta=1e-4), unit="person")
+            again.raise_limit(read_loss(higher["budget"]), why="agreed")
+            assert trained(again, large, pay=pay).taken == 10
+
+
+@case("lower_price", "python")
+def a_smaller_delta_of_a_training_run(world: World) -> None:
+    about = {"rate": 0.5, "expected_batch": 20, "steps": 10}
+    with ts.Ledger("deltas.db") as book:
+        account = book.open("clinic", budget=ts.approx_dp(epsilon=3, delta=2e-6), unit="person")
+        plan = ts.learn.sgd_plan(epsilon=2, delta=1e-5, **about)
+        remedy = provoked("lower_price", lambda: trained(account, plan), BudgetExceeded)
+        assert in_python(remedy).endswith("delta=2e-6, ...)")
+        smaller = ts.learn.sgd_plan(epsilon=remedy["value"], delta=remedy["more"]["delta"], **about)
+        assert trained(account, smaller).taken == 10
 
 
 @case("lower_price", "shell")
@@ -653,10 +724,12 @@ def test_fewer_groups_come_last_and_say_what_they_leave_out(world: World) -> Non
     assert "--max-groups" in offers[-1]
 
 
-def test_a_text_column_without_bounds_is_not_offered_a_type(world: World) -> None:
+def test_a_text_column_without_bounds_is_offered_a_type_if_it_holds_numbers(world: World) -> None:
     world.registered("--max-groups", "1", "--max-rows-per-group", "1")
     code, text = world.type("query", "visits", "--measures", "mean(ward)", "--rho", "0.1", "--why", "x")
-    assert (code, text) == (2, "Error: ward is text. A mean needs a number.\n")
+    assert code == 2
+    assert text.startswith("Error: ward is text. A mean needs a number.\n")
+    assert "if it holds numbers, with bounds that you choose; cells that are not numbers then count as missing" in text
 
 
 def test_a_misspelt_account_gets_the_nearest_name_and_no_new_account(world: World) -> None:

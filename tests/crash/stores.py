@@ -14,13 +14,14 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import servers
 from ramdisk import quick_folder
 from tallystick.ledger import Ledger
 from tallystick.ledger.pay import Charge, Terms
@@ -42,9 +43,6 @@ class Server:
     @property
     def process(self) -> int:
         return int((self.data / "postmaster.pid").read_text().split()[0])
-
-
-RUNNING: dict[str, Server] = {}
 
 
 @contextlib.contextmanager
@@ -145,26 +143,37 @@ class Clock:
         return self.seconds
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    with postgres_server() as running:
-        RUNNING[running.url] = running
-        yield running.url
+@cache
+def running_server() -> Server:
+    """The PostgreSQL server of this worker."""
+    return servers.keep(postgres_server())
+
+
+@cache
+def running_packaged_server() -> str | None:
+    """The URL of this worker's server from the machine's own packages, or None if there is none."""
+    try:
+        return servers.keep(packaged_server())
+    except (OSError, LookupError, subprocess.SubprocessError):
+        return None
 
 
 @pytest.fixture(scope="session")
-def postgres_with_icu() -> Iterator[str]:
-    with contextlib.ExitStack() as stack:
-        try:
-            url = stack.enter_context(packaged_server())
-        except (OSError, LookupError, subprocess.SubprocessError):
-            pytest.skip("no PostgreSQL of the machine's own; the wheel has no ICU. Debian: apt-get install postgresql")
-        yield url
+def postgres() -> str:
+    return running_server().url
+
+
+@pytest.fixture(scope="session")
+def postgres_with_icu() -> str:
+    url = running_packaged_server()
+    if url is None:
+        pytest.skip("no PostgreSQL of the machine's own; the wheel has no ICU. Debian: apt-get install postgresql")
+    return url
 
 
 @pytest.fixture
-def server(postgres: str) -> Server:
-    return RUNNING[postgres]
+def server() -> Server:
+    return running_server()
 
 
 @pytest.fixture

@@ -108,8 +108,8 @@ FOUND = "SELECT year, COUNT(*) AS n FROM visits GROUP BY year"
 @pytest.mark.parametrize(
     ("sql", "delta", "charged", "said"),
     [
-        (FOUND, 1e-6, 1e-8, "of delta 1e-6 only 1e-8 is charged, the registered key_delta:"),
-        (FOUND, 1e-9, 5e-10, "of delta 1e-9 only 5e-10 is charged, half of it,"),
+        (FOUND, 1e-6, 1e-8, "delta 1e-8 is charged, and not 1e-6: the registered key_delta finds groups"),
+        (FOUND, 1e-9, 5e-10, "delta 5e-10 is charged, and not 1e-9: half of the delta finds groups"),
         (GROUPED, 1e-6, 0.0, "delta 1e-6 is not charged: the groups are public"),
     ],
 )
@@ -392,7 +392,7 @@ def test_groups_of_a_count_say_where_their_list_ends(tmp_path: Path) -> None:
     text = f"SELECT {{}} AS k, COUNT(*) AS n FROM {inner} {{}} GROUP BY 1"
     answer = private.sql(text.format("times", ""), visits, rho=500, why="x")
     assert sum(answer.data["n"]) == 2  # the unit with 30 rows is in no group
-    said = "times: groups are listed for counts of 0 to 8, what the caps let count; a unit with more is in none"
+    said = "times: the groups are 0 to 8, because the limits count no more rows of one person. A person with more is"
     for value, where, told in (
         ("times", "", True),
         ("times > 4", "", True),

@@ -114,7 +114,7 @@ def test_what_a_join_takes_of_one_unit_is_always_said_and_the_order_of_tables_ch
     for first, second in (("visits", "cases"), ("cases", "visits")):
         statement = planned(f"SELECT COUNT(*) FROM {first} JOIN {second} USING (u)", tables(groups))
         one, two = wanted if first == "visits" else wanted[::-1]
-        assert f"at most {one} rows of one u meet at most {two}, at equal distances" in " ".join(statement.notes)
+        assert f"at most {one} rows of one u are joined with at most {two} others" in " ".join(statement.notes)
         assert any(f"the join with {second}" in rule for rule in statement.plan.facts()["rules"])
 
 

@@ -26,7 +26,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from crash.stores import postgres_server
 from ramdisk import quick_folder
-from worlds.engines import Files, Host, Postgres, Spark, spark_session
+from unit.tables.spark_sessions import session
+from worlds.engines import Files, Host, Postgres, Spark
 from worlds.judge import Tally, trial
 from worlds.twins import TWINS, Twin, listed, on, without_collation
 
@@ -59,8 +60,8 @@ def host_of(engine: str, folder: Path) -> Iterator[Host]:
         with contextlib.closing(Postgres(_SERVER["url"], folder, mark=os.getpid())) as host:
             yield host
     else:
-        with spark_session(folder) as session:
-            yield Spark(session, folder)
+        with session("local[2]", folder) as spark:
+            yield Spark(spark, folder)
 
 
 def batch(work: tuple[str, range]) -> Tally:

@@ -7,8 +7,6 @@ import datetime
 import io
 import itertools
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -230,21 +228,3 @@ class Spark:
             session.read.parquet(str(path)).createOrReplaceTempView(TABLE)
             paths.append(str(path))
         return Places("view", *self.sessions, paths[0] if worlds.plain else None)
-
-
-@contextmanager
-def spark_session(folder: Path) -> Iterator[Any]:
-    """One Spark session, as the unit tests have it."""
-    import os
-    import sys
-
-    from unit.tables.test_spark import java_home, session
-
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
-    if home := java_home():
-        os.environ["JAVA_HOME"] = home
-    found = session("local[2]", folder)
-    try:
-        yield found
-    finally:
-        found.stop()

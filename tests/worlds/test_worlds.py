@@ -16,8 +16,9 @@ import pytest
 import tallystick as ts
 from tallystick.tables.each_unit import MOST_ROWS
 from tallystick.tables.local import KINDS
+from unit.tables.spark_sessions import shared_session
 from worlds import twins
-from worlds.engines import TABLE, Files, Postgres, Spark, spark_session
+from worlds.engines import TABLE, Files, Postgres, Spark
 from worlds.judge import Tally, judge, trial
 from worlds.tables import drawn
 
@@ -102,10 +103,10 @@ def test_no_unit_is_worth_more_than_it_pays_on_postgresql(database: Postgres) ->
 @pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed")
 def test_no_unit_is_worth_more_than_it_pays_on_spark(tmp_path: Path) -> None:
     tally = Tally()
-    with spark_session(tmp_path) as session:
-        for seed in (1, 2):
-            trial(Spark(session, tmp_path), seed, 30, tally, plain=0.5)
-        trial(Spark(session, tmp_path), 3, 30, tally, plain=1, local=True)
+    session = shared_session()
+    for seed in (1, 2):
+        trial(Spark(session, tmp_path), seed, 30, tally, plain=0.5)
+    trial(Spark(session, tmp_path), 3, 30, tally, plain=1, local=True)
     assert not tally.wrong, tally.wrong
     assert tally.moved > tally.pairs / 4
 

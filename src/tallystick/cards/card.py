@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 
 _OPENING = '<script type="application/json" id="tallystick-card">'
 _CLOSING = "</script>"
+TRAINING = "tallystick/training-card"
+_TRAINING_PAGE = "<title>Training card: "
+_HEAD = 5000
+"""Characters of a page in which its title is."""
+READ_TRAINING = (
+    "Its data are in the .json file beside the page: tallystick card show FILE.json. The ledger checks its receipts: "
+    "tallystick ledger verify --receipt FILE"
+)
 _SHOWN = 40
 """Characters of the name of a dataset in the text of a card."""
 LONGEST = 200_000_000  # characters; a plan may list a million public groups
@@ -176,14 +184,21 @@ def read_card(path: str | Path) -> tuple[Card, str]:
     except (OSError, UnicodeDecodeError):
         raise InvalidInput("card", str(path), "the HTML or JSON file of a privacy card") from None
     body = text
+    if _TRAINING_PAGE in text[:_HEAD]:
+        raise InvalidInput("card", str(path), "", problem=f"{path} is the page of a training card. {READ_TRAINING}")
     if _OPENING in text:
         body = text.split(_OPENING, 1)[1].split(_CLOSING, 1)[0]
+    is_training = False
     try:
         facts = strict_json.read(body, name="card", allowed="a privacy card", longest=LONGEST)
+        is_training = facts["schema"] == TRAINING
         if (facts["schema"], facts["version"]) != (SCHEMA, VERSION):
             raise ValueError
     except (ValueError, KeyError, TypeError):
-        allowed = f"a privacy card ({SCHEMA}, version {VERSION}); of a training card, the ledger checks the receipts"
+        if is_training:
+            problem = f"{path} is a training card. {READ_TRAINING}"
+            raise InvalidInput("card", str(path), "", problem=problem) from None
+        allowed = f"a privacy card ({SCHEMA}, version {VERSION})"
         raise InvalidInput("card", str(path), allowed) from None
     return Card(facts), text
 

@@ -71,6 +71,8 @@ class Finding:
 
 
 PAGE: Final = "text of the page (HTML)"
+OTHER_TABLE: Final = "it differs from what was published"
+"""What is wrong with a file of a table. It says nothing about the card."""
 
 
 def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: str | None = None) -> tuple[Finding, ...]:
@@ -177,7 +179,7 @@ def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, t
         return
     problem = _about_rows(facts, account, answer, table)
     software = other_version(facts)
-    if problem != _OTHER_TABLE or not software:
+    if problem != OTHER_TABLE or not software:
         yield Finding(part, problem, "the stored answer")
         return
     from tallystick.tables.release import Release
@@ -188,9 +190,6 @@ def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, t
         yield Finding("intervals of the published table (CSV)", not_checked=_made_by(software), is_required=True)
 
 
-_OTHER_TABLE = "the ledger's answer is another one: it was changed"
-
-
 def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: str) -> str:
     """Return the problem with a table, if it is not the stored answer. Its lines may end with LF or with CRLF."""
     if _is_fit(facts):
@@ -198,7 +197,7 @@ def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: 
     from tallystick.tables.release import Release
 
     released = Release(_planned(facts, account), answer).to_csv()
-    return "" if lines_of(released) == lines_of(table) else _OTHER_TABLE
+    return "" if lines_of(released) == lines_of(table) else OTHER_TABLE
 
 
 def _planned(facts: Mapping[str, Any], account: Account) -> Plan:
@@ -341,6 +340,9 @@ def _made_again(
         fresh["left_out"] = _without_noise_flags(fresh["left_out"], made)
     if software and "too_noisy" not in facts:
         del fresh["too_noisy"]  # earlier versions do not have this fact
+    converted = fresh["words"]["table"]["epsilon"]
+    if software and same(facts["promise"]["table_epsilon"], converted):
+        fresh["promise"]["table_epsilon"] = converted  # earlier versions converted it from the cost
     different = [name for name in fresh if not same(fresh[name], facts.get(name))]
     different += sorted(set(facts) - set(fresh))
     if software and set(facts) == set(fresh):

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tallystick.cards.fits import FitPlan
+from tallystick.cards.linear import CLAMPED_MODEL, LinearForm
 from tallystick.cards.meaning import is_somebody, meaning
 from tallystick.digits import ACCOUNTANT, moment, plural, typed, up
 from tallystick.errors import InvalidInput
 from tallystick.ledger.filters import WHAT_RHO_IS, quoted_delta
 from tallystick.printing import one_of
 from tallystick.tables.aggregates import public_bounds
-from tallystick.tables.reporting.words import too_noisy_to_use
+from tallystick.tables.reporting.words import rule_of_limits, too_noisy_to_use
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -75,6 +76,9 @@ def contents(subject: Subject) -> dict[str, Any]:
     """The whole card as data; the same subject gives the same card."""
     plan, account, receipt = subject.plan, subject.account, subject.receipt
     facts = plan.facts()
+    form = None if isinstance(plan, FitPlan) else LinearForm.of(plan)
+    if form is not None:
+        facts |= _facts_of_model(form, plan)
     limit, table = subject.loss_of(subject.limit), subject.loss_of(subject.price)
     words = {
         "limit": _legal(meaning(limit, delta=subject.quoted_delta).to_dict()),
@@ -105,7 +109,7 @@ def contents(subject: Subject) -> dict[str, Any]:
         },
         "error": {
             "confidence": 0.95,
-            "columns": _renamed(_errors(plan), "column", subject.names),
+            "columns": _renamed(_errors(plan, is_model=form is not None), "column", subject.names),
             "released": _renamed(_widths(subject.release), "column", subject.names),
             "intervals": facts["intervals"],
             "rows_that_count": _rows_that_count(plan, account.unit),
@@ -120,6 +124,18 @@ def contents(subject: Subject) -> dict[str, Any]:
             "purpose": subject.purpose,
             **{name: subject.about.get(name, NOT_STATED) for name in FIELDS if name not in ("window", "bounds_from")},
         },
+        **({} if form is None else {"model": form.facts(subject.release, facts["max_rows_per_group"])}),
+    }
+
+
+def _facts_of_model(form: LinearForm, plan: Plan | FitPlan) -> dict[str, Any]:
+    """What a plan of sums says if it is that of a linear model: the sums are a means to it, not a table."""
+    assert not isinstance(plan, FitPlan)
+    steps = plan.query.table.steps[: -form.steps]
+    return {
+        "keys": {"kind": "model", "count": 1},
+        "steps": [step.kind for step in steps],
+        "clamping": CLAMPED_MODEL,
     }
 
 
@@ -196,13 +212,21 @@ def _promise(
         "share_of_limit": price.a0 / subject.limit.a0,
         "epsilon": words["limit"]["epsilon"],
         "delta": words["limit"]["delta"],
-        "table_epsilon": words["table"]["epsilon"],
+        "table_epsilon": _table_epsilon(subject, price, words["table"]["epsilon"]),
         "tradeoff": {
             "alpha": _down(alpha),
             "limit": _down(limit.tradeoff(alpha=alpha)),
             "table": _down(table.tradeoff(alpha=alpha)),
         },
     }
+
+
+def _table_epsilon(subject: Subject, price: Amount, converted: Any) -> Any:
+    """Return the epsilon of this table as screens show it: read from its loss, not converted from its cost."""
+    from tallystick.ledger.release_epsilon import release_epsilon  # start-up: it loads the accountant
+
+    said = release_epsilon(subject.plan.privacy, price, subject.quoted_delta).split()
+    return float(said[1].replace(",", "")) if said else converted
 
 
 def _protected(subject: Subject, facts: Mapping[str, Any], promised: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,7 +265,18 @@ def _counts(subject: Subject, facts: Mapping[str, Any]) -> str:
     if not isinstance(subject.plan, FitPlan):
         return capped(subject.plan.query, subject.account.unit)
     rows, unit = facts["max_rows_per_group"], subject.account.unit
-    return "every row counts once" if facts["row_level"] else f"rows of one {unit} beyond {rows:,} are left out"
+    return one_each("row", unit) if facts["row_level"] else f"rows of one {unit} beyond {rows:,} are left out"
+
+
+def one_each(part: str, unit: str) -> str:
+    """Say whom an account protects if the owner of each row or example was not named.
+
+    >>> one_each("row", "patient")
+    'the account protects each patient. It was not checked that each patient has only one row'
+    """
+    if unit == part:
+        return f"the account protects each {unit}"
+    return f"the account protects each {unit}. It was not checked that each {unit} has only one {part}"
 
 
 def _spoken_of(unit: str) -> dict[str, str]:
@@ -252,7 +287,7 @@ def _spoken_of(unit: str) -> dict[str, str]:
     return {**one, "them": plural(unit)}
 
 
-def _errors(plan: Plan | FitPlan) -> list[dict[str, Any]]:
+def _errors(plan: Plan | FitPlan, *, is_model: bool) -> list[dict[str, Any]]:
     if isinstance(plan, FitPlan):  # coefficients have no error that is known beforehand
         return []
     errors, by_size = plan.error(), plan.error_by_size()
@@ -262,14 +297,16 @@ def _errors(plan: Plan | FitPlan) -> list[dict[str, Any]]:
             sizes = by_size[name].items()
             lines += [{"column": name, "error": e, "holds": f"in a group of {size:,g} rows"} for size, e in sizes]
         else:
-            lines.append({"column": name, "error": errors[name], "holds": _where(measure, plan.threshold)})
+            lines.append(
+                {"column": name, "error": errors[name], "holds": "" if is_model else _where(measure, plan.threshold)}
+            )
     return lines
 
 
 def _widths(release: Release | None) -> list[dict[str, Any]]:
     """How far the released intervals reach to either side: in the middle group, and at most."""
-    widths = {} if release is None else release.widths()
-    return [{"column": name, "middle": w["median"] / 2, "largest": w["largest"] / 2} for name, w in widths.items()]
+    errors = {} if release is None else release.errors()
+    return [{"column": name, "middle": each["median"], "largest": each["largest"]} for name, each in errors.items()]
 
 
 def _where(measure: Measure, threshold: int | None) -> str:
@@ -292,6 +329,7 @@ def _left_out(subject: Subject, facts: Mapping[str, Any]) -> list[dict[str, Any]
 
 def _rows_that_count(plan: Plan | FitPlan, unit: str) -> str:
     """What the words "rows that count" mean, where they are said."""
+    from tallystick.tables.reporting.columns import limits_of
     from tallystick.tables.reporting.totals import RowsCounted
     from tallystick.tables.steps import EachRow
 
@@ -299,11 +337,8 @@ def _rows_that_count(plan: Plan | FitPlan, unit: str) -> str:
         return ""
     if isinstance(plan.query.table.unit, EachRow):
         return '"Rows that count" are all rows in a group of the table: each counts as 1.'
-    return (
-        f'"Rows that count": a row counts if the group it is in is one of those of its {unit} that are kept. It counts '
-        f"as 1, or as less where its {unit} has more rows there than the cap: the cap divided by their number. The "
-        'number of "rows that count" is the sum of these weights.'
-    )
+    groups, rows = limits_of(plan.query)
+    return f'"Rows that count" are rows after the limits. {rule_of_limits(unit, groups=groups, rows=rows)}'
 
 
 def _evidence(receipt: Receipt | None) -> dict[str, Any]:
@@ -356,8 +391,8 @@ ROW_NEIGHBOURS: Final = {
 TRUST: Final = (
     "The owner of the data and the person who runs tallystick see the original data.",
     (
-        "Readers need no trust. The guarantee holds against every reader, with everything they know and can compute, "
-        "and with all other publications from the same account."
+        "You do not have to trust the readers. The guarantee holds against every reader, with everything they know and "
+        "can compute, and with all other publications from the same account."
     ),
     "The ledger must be the latest copy. Anyone who keeps a receipt can check that.",
     "The computer's random numbers must be secret.",
@@ -402,8 +437,8 @@ def check_answers(answers: Mapping[str, str], *, option: str = "about") -> None:
 NOT_STATED: Final = "not stated"
 
 GROUPS: Final = (
-    "Families and other groups. Several together are protected less than one: for k of them the odds grow at least "
-    "with the k-th power."
+    "Families and other groups. Several together are protected less than one. For a family of four, odds that double "
+    "for one person can grow sixteenfold or more."
 )
 TIMING: Final = "Timing. Someone who watches the computer may see when it worked and for how long."
 
@@ -416,18 +451,19 @@ def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tu
     6
     """
     sentences = []
+    product = "model" if facts["keys"]["kind"] == "model" else "table"
     if facts["row_level"]:
         sentences.append("People. Each row is protected by itself. A person with several rows is protected less.")
     sentences += [
-        _facts_about_everyone(unit, replaced=facts["adjacency"] == "replace"),
+        _facts_about_everyone(unit, product, replaced=facts["adjacency"] == "replace"),
         _about_groups(facts["keys"]),
         (
             f"Other publications. Only releases charged to {population} are counted. Anything published elsewhere adds "
             "to what is known."
         ),
         (
-            "Public settings. The table's columns, limits, bounds, filters, purpose and cost are public, and so is its "
-            "existence."
+            f"Public settings. The {product}'s columns, limits, bounds, filters, purpose and cost are public, and so "
+            "is its existence."
         ),
         GROUPS,
         TIMING,
@@ -437,7 +473,7 @@ def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tu
     return tuple(sentences)
 
 
-def _facts_about_everyone(unit: str, *, replaced: bool) -> str:
+def _facts_about_everyone(unit: str, product: str, *, replaced: bool) -> str:
     if is_somebody(unit):
         adds = "a change of your data changes" if replaced else "your data adds"
         whom = "you too, whether or not you are in the data"
@@ -445,7 +481,7 @@ def _facts_about_everyone(unit: str, *, replaced: bool) -> str:
         adds = f"a change in the data of one {unit} changes" if replaced else f"the data of one {unit} adds"
         whom = f"every {unit}, whether or not it is in the data"
     return (
-        f"Facts about everyone. If the table shows that two things go together, that is known about {whom}. "
+        f"Facts about everyone. If the {product} shows that two things go together, that is known about {whom}. "
         f"The guarantee is about what {adds}."
     )
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FORMAT = "tallystick/fit/1"
 PUBLIC = f"a fit of an estimator that is public in ts.learn ({FORMAT})"
+RANDOMNESS = "operating-system entropy expanded by AES-256-CTR"
 CAPPED = "rows of one unit beyond the declared number are left out"
 WORD_PUBLIC = "the caller says that preprocessing learned nothing from private rows; this was not checked"
 WORD_ROWWISE = "the caller says that every function in the preprocessing reads one row at a time"
@@ -143,6 +144,8 @@ class FitPlan:
         from tallystick import __version__
 
         fit = self._fit
+        parts = fit.recipe.noise_parts(self.columns)
+        is_discrete = all(part.noise.startswith("discrete ") for part in parts)
         table = None if self.rows is None else self.rows["plan"]["query"]["table"]
         unit = table["unit"] if table is not None else "of the units given to fit" if self.units else None
         return {
@@ -157,10 +160,10 @@ class FitPlan:
             "steps": [] if table is None else [step["kind"] for step in table["steps"]],
             "rules": [*(rule for rule in RULES if unit is not None or rule != CAPPED), *self._words()],
             "measures": [{"name": name, "kind": str(value)} for name, value in self._declared()],
-            "parts": [asdict(fit.recipe.noise_part(self.columns))],
+            "parts": [asdict(part) for part in parts],
             "privacy": str(fit.privacy),
             "split": "the estimator's own rule, from public numbers only",
-            "randomness": "operating-system entropy expanded by AES-256-CTR; exact discrete noise",
+            "randomness": f"{RANDOMNESS}; exact discrete noise" if is_discrete else RANDOMNESS,
             "intervals": "a model has those that its estimator computes from what was released",
         }
 

@@ -8,17 +8,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.cards.charts import Curve, budget_bar, dots, interval_chart, tradeoff
 from tallystick.cards.meaning import frequencies
-from tallystick.digits import nearest, percent, percent_down, percent_up, plural, typed, up
+from tallystick.digits import (
+    interval,
+    nearest,
+    percent,
+    percent_down,
+    percent_up,
+    plural,
+    typed,
+    up,
+    value_within,
+    with_error,
+)
 from tallystick.drawing import css_variables, dark_css_variables, print_css_variables
-from tallystick.printing import visible
-from tallystick.tables.reporting.words import TOO_NOISY
+from tallystick.printing import listed, visible
+from tallystick.tables.reporting.line import Line
+from tallystick.tables.reporting.words import (
+    TOO_NOISY,
+    Touched,
+    article,
+    hides_share,
+    is_certain,
+    people_over,
+    rows_over,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -28,8 +48,8 @@ Facts = Mapping[str, Any]
 
 NOT_STATED: Final = "not stated"
 SPREAD: Final = frozenset(("mean", "median", "quantile", "variance", "standard_deviation"))
-"""Kinds of measure that are drawn as dots: their axis need not start at 0."""
-UP_TO_LIMIT: Final = "everything published up to the limit"
+"""Kinds of measure that are drawn as dots: their axis can start elsewhere than at 0."""
+REST: Final = "At the time of this charge, the rest was used before or left for other publications."
 NAMED_GAPS: Final = 3
 """Missing statements of the owner that page 1 names; the annex has all."""
 
@@ -119,35 +139,40 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "title": _title(facts),
         "about": _about(facts),
         "who": people.protected,
-        "counts": _sentence(people.in_words(facts["protected"]["counts"])),
+        "counts": sentence(people.in_words(facts["protected"]["counts"])),
         "epsilon": " ".join(_epsilon(facts["promise"])),
         "epsilon_alone": " ".join(_epsilon({**facts["promise"], "epsilon": facts["promise"]["table_epsilon"]})),
         "strength": Markup(strength(facts["promise"])),
         "strength_of": _strength_of(facts["promise"], people),
         "share": f"{_nearest_percent(share)} of that limit",
-        "price": f"{_capital(facts['promise']['price'])}. The rest is for other publications.",
+        "price": f"{_capital(facts['promise']['price'])}. {REST if facts['evidence']['receipt'] else ''}".strip(),
+        "unit": people.unit,
         "bar": Markup(budget_bar(share, f"{_nearest_percent(share)} of the limit")),
-        "accuracy": _accuracy(facts),
-        "accuracy_note": _accuracy_note(facts),
-        "odds": odds_of(facts["words"]["limit"], people, covers=UP_TO_LIMIT),
+        "accuracy": _capital(_accuracy(facts, people)) if _names_people(facts) else _accuracy(facts, people),
+        "accuracy_note": _accuracy_note(facts, people),
+        "odds": odds_of(facts["words"]["limit"], people, covers=_up_to_limit(facts, product)),
         "attacker": attacker([facts["words"]["limit"], facts["words"]["table"]], people),
         "not_protected": [labelled(sentence) for sentence in facts["not_protected"]],
         "decided": _decided(facts["decisions"]),
         "open": _open(facts["decisions"]),
         "content": _content(facts, people),
         "charts": _charts(facts, people),
+        "not_drawn": "" if "model" in facts else _not_drawn(facts),
+        "coefficients": _coefficients(facts),
+        "target": facts["model"]["target"] if "model" in facts else "",
+        "sums": _sums(facts),
         "overlap": _overlap(facts, people),
         "too_noisy": facts.get("too_noisy", ""),
-        "columns": [(name, _sentence(people.in_words(text))) for name, text in _columns(facts)],
+        "columns": [(name, sentence(people.in_words(text))) for name, text in _columns(facts)],
         "causes": list(_causes(facts, people)),
         "intervals": _intervals(facts, people),
         "axes": people.axes,
         "curve": Markup(_curve(facts, product)),
         "epsilon_in_words": _epsilon_in_words(facts, people),
         "enforced": _enforced(facts, product),
-        "rho_in_words": _sentence(facts["promise"]["what_rho_is"]),
+        "rho_in_words": sentence(facts["promise"]["what_rho_is"]),
         "parts": list(_noise_parts(facts, people)),
-        "rules": [_sentence(people.in_words(rule)) for rule in facts["mechanisms"]["rules"]],
+        "rules": [sentence(people.in_words(rule)) for rule in facts["mechanisms"]["rules"]],
         "statements": _statements(facts, people),
         "evidence": _marked_up(_evidence(facts)),
         "evidence_texts": list(_evidence(facts)),
@@ -231,14 +256,16 @@ def _title(facts: Facts) -> str:
     title = facts["decisions"]["title"]
     if title != NOT_STATED:
         return str(title)
-    by = _listed(facts["released"]["group_by"])
+    if "model" in facts:
+        return _capital(facts["model"]["title"].removeprefix("a "))
+    by = listed(facts["released"]["group_by"])
     name = facts["released"]["dataset"]
     return f"{_capital(name)} by {by}" if by else _capital(name)
 
 
 def _about(facts: Facts) -> str:
     released = facts["released"]
-    sentences = [_sentence(facts["decisions"]["purpose"])]
+    sentences = [sentence(facts["decisions"]["purpose"])]
     if released["at"]:
         sentences.append(f"Published {released['at']}.")
     sentences.append(f"Population: {released['population']}.")
@@ -268,13 +295,36 @@ def _strength_of(promise: Facts, people: People) -> str:
     return f"{limit}, for everything that will ever be published about these {people.several}."
 
 
-def _accuracy(facts: Facts) -> str:
+PEOPLE: Final = "count_units"
+"""Name of a column that the card calls by the owner's word for people."""
+
+
+def _names_people(facts: Facts) -> bool:
+    """True if the first column is called by the owner's word for people."""
+    columns = facts["error"]["released"] or facts["error"]["columns"]
+    return bool(columns) and columns[0]["column"] == PEOPLE
+
+
+def _called(column: str, people: People) -> str:
+    """Return the name of a column, for people: a number of people has the owner's word for them.
+
+    >>> whom = People("patient", "patient_id", True, False, False)
+    >>> _called("count_units", whom), _called("mean_age", whom)
+    ('patients', 'mean_age')
+    """
+    return people.several if column == PEOPLE else column
+
+
+def _accuracy(facts: Facts, people: People) -> str:
     """Return the error of the first column, for a tile."""
+    if "model" in facts:
+        known = _known_coefficients(facts)
+        return known[0] if known else "Not stated"
     if facts["error"]["released"]:
-        return _released_error(facts["error"]["released"][0])
+        return _released_error(facts["error"]["released"][0], people)
     if facts["error"]["columns"]:
         first = facts["error"]["columns"][0]
-        return f"{first['column']} {_error(first['error'])}"
+        return f"{_called(first['column'], people)} {_error(first['error'])}"
     return "Not stated"
 
 
@@ -287,18 +337,58 @@ def _nearest_percent(share: float) -> str:
     return f"{nearest(100 * share)} %"
 
 
-def _released_error(column: Facts) -> str:
+def _released_error(column: Facts, people: People) -> str:
     middle, largest = _error(column["middle"]), _error(column["largest"])
     spread = middle if middle == largest else f"about {middle} in the middle group, {largest} in the widest"
-    return f"{column['column']} {spread}"
+    return f"{_called(column['column'], people)} {spread}"
 
 
-def _accuracy_note(facts: Facts) -> str:
+def _accuracy_note(facts: Facts, people: People) -> str:
+    if "model" in facts:
+        return _accuracy_of_model(facts)
     if not facts["error"]["columns"] and not facts["error"]["released"]:
         return "A model has the intervals that its estimator computes from what was published."
-    others = [_released_error(column) for column in facts["error"]["released"][1:]]
+    others = [_released_error(column, people) for column in facts["error"]["released"][1:]]
     more = f"{'; '.join(others)}. " if others else ""
     return f"{more}{nearest(100 * facts['error']['confidence'])} times in 100, privacy noise only."
+
+
+def _accuracy_of_model(facts: Facts) -> str:
+    """Return the other coefficients with their intervals, or the reason why they have no intervals."""
+    model, others = facts["model"], "; ".join(_known_coefficients(facts)[1:])
+    if model["no_intervals"]:
+        return sentence(model["no_intervals"])
+    if not others:
+        return "The intervals are known when the model is published."
+    return f"{others}. {nearest(100 * facts['error']['confidence'])} times in 100, privacy noise and sampling."
+
+
+def _known_coefficients(facts: Facts) -> list[str]:
+    """Return each coefficient that has an interval, in a few words."""
+    rows = [row for row in _coefficients(facts) if row[2]]
+    return [f"{name} {value} ({ends})" for name, value, ends in rows]
+
+
+def _coefficients(facts: Facts) -> list[tuple[str, str, str]]:
+    """Return the coefficients of a linear model as the terminal shows them: name, value, interval."""
+    rows = []
+    for each in facts["model"]["coefficients"] if "model" in facts else ():
+        value, low, high = each["value"], each["lower"], each["upper"]
+        is_known = low is not None
+        shown = value_within(value, low, high) if is_known else nearest(value)
+        rows.append((each["name"], shown, interval(low, high) if is_known else ""))
+    return rows
+
+
+def _sums(facts: Facts) -> list[tuple[str, str, str]]:
+    """Return the published sums of a linear model: name, meaning, value."""
+    if "model" not in facts:
+        return []
+    errors = {each["column"]: each["error"] for each in facts["error"]["columns"]}
+    return [
+        (each["name"], each["said"], with_error(each["value"], errors[each["name"]]) if "value" in each else "")
+        for each in facts["model"]["sums"]
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +422,7 @@ def odds_of(limit: Facts, people: People, *, covers: str) -> Odds:
     heading = f"What could someone learn about {whom}?"
     note = (
         "Each dot is a possible result, not a person. Without any results it would be 50 and 50. "
-        f"The figures cover {covers}."
+        f"The figures are for {covers}."
     )
     if people.is_replaced:
         intro = f"An attacker knows everything else and wants to know which of two versions of {people.data} was used."
@@ -418,18 +508,21 @@ def _open(decisions: Facts) -> str:
 
 def _content(facts: Facts, people: People) -> str:
     released = facts["released"]
+    model = f"{_capital(facts['model']['title'])}, fitted to the rows" if "model" in facts else ""
     what = {
-        "model": "A model fitted to the rows",
+        "model": model or "A model fitted to the rows",
         "total": "One total",
         "public": f"{released['groups'].get('count', 0):,} groups from a public list,",
         "private": "The groups that are large enough,",
     }[released["groups"]["kind"]]
-    by = f", by {_listed(released['group_by'])}" if released["group_by"] else ""
+    by = f", by {listed(released['group_by'])}" if released["group_by"] else ""
     steps = f", after {', '.join(released['steps'])}" if released["steps"] else ""
     return people.in_words(f"{what} of {released['dataset']}{by}{steps}.")
 
 
 def _columns(facts: Facts) -> list[tuple[str, str]]:
+    if "model" in facts:  # its sums are in the annex
+        return []
     return [(each["name"], each.get("said", each["kind"])) for each in facts["released"]["measures"]]
 
 
@@ -437,15 +530,15 @@ def _charts(facts: Facts, people: People) -> list[dict[str, Any]]:
     measures = {each["name"]: each for each in facts["released"]["measures"]}
     by = facts["released"]["group_by"]
     charts = []
-    for chart in facts["chart"]:
+    for chart in () if "model" in facts else facts["chart"]:
         measure = measures.get(chart["field"], {"kind": ""})
         from_zero = measure["kind"] not in SPREAD
         drawn = interval_chart(chart, from_zero=from_zero, bounds=_bounds_of(measure))
         title = _measured(measure, chart["field"], people)
-        note = "" if from_zero else "The axis need not start at 0. "
+        note = "" if from_zero else "The axis can start at a number other than 0. "
         charts.append(
             {
-                "title": f"{title} by {_listed(by)}" if by else title,
+                "title": f"{title} by {listed(by)}" if by else title,
                 "note": f"{note}Lines are 95 % intervals for the privacy noise only.",
                 "head": ", ".join(by) or "group",
                 "field": chart["field"],
@@ -453,6 +546,20 @@ def _charts(facts: Facts, people: People) -> list[dict[str, Any]]:
             }
         )
     return charts
+
+
+def _not_drawn(facts: Facts) -> str:
+    """Return which columns have no chart; empty if all have one. A histogram has a column for each bin."""
+    drawn = [chart["field"].partition("[")[0] for chart in facts["chart"]]
+    others = [each["name"] for each in facts["released"]["measures"] if each["name"] not in drawn]
+    if not drawn or not others:
+        return ""
+    named = listed(others if len(others) <= NAMED_COLUMNS else [*others[:NAMED_COLUMNS], "others"])
+    return f"The table has more columns, which are not drawn here: {named}."
+
+
+NAMED_COLUMNS: Final = 6
+"""Columns without a chart that a sentence names."""
 
 
 def _bounds_of(measure: Facts) -> tuple[float, float] | None:
@@ -492,13 +599,27 @@ def _overlap(facts: Facts, people: People) -> str:
 def _causes(facts: Facts, people: People) -> Iterator[tuple[str, str, str]]:
     """Return the three causes of error: noise, limits and bounds, each with its effect here."""
     columns = facts["error"]["released"]
-    noise = [_released_error(column) for column in columns]
+    if "model" in facts:
+        yield "Noise added for privacy, and sampling", _noise_of_model(facts), "yes"
+        yield from _other_causes(facts, people)
+        return
+    noise = [_released_error(column, people) for column in columns]
     if not columns:
-        noise = [f"{each['column']} {_error(each['error'])} {each['holds']}" for each in facts["error"]["columns"]]
+        planned = facts["error"]["columns"]
+        noise = [f"{_called(each['column'], people)} {_error(each['error'])} {each['holds']}" for each in planned]
     yield "Noise added for privacy", f"{'; '.join(noise)}.", "yes"
+    yield from _other_causes(facts, people)
+
+
+def _noise_of_model(facts: Facts) -> str:
+    known = _known_coefficients(facts)
+    return f"{'; '.join(known)}." if known else _accuracy_of_model(facts)
+
+
+def _other_causes(facts: Facts, people: People) -> Iterator[tuple[str, str, str]]:
     limits, bounds = _effects(facts["left_out"])
     if not people.is_row_level:
-        yield f"Limits per {people.unit}", _effect(limits, people), "no"
+        yield f"Limits per {people.unit}", _effect(limits, people, _touched(facts)), "no"
     if facts["error"]["clamping"] or bounds:
         yield "Bounds", f"{_effect(bounds, people)}\n{facts['error']['clamping']}".strip(), "no"
 
@@ -509,37 +630,68 @@ def _effects(lines: Sequence[Facts]) -> tuple[list[Facts], list[Facts]]:
     return [line for line in lines if line not in bounds], bounds
 
 
-INTERVALS_OF_EFFECTS: Final = 'Shares are 95 % intervals. "At most" can also be none: the noise hides small shares.'
+INTERVALS_OF_EFFECTS: Final = (
+    'Shares are 95 % intervals. "At most" and "up to" can also be none: the noise hides small shares.'
+)
 
 
-def _effect(lines: Sequence[Facts], people: People) -> str:
+def _touched(facts: Facts) -> Touched:
+    """Return which columns of the table limits per person touch."""
+    return Touched.of((each["kind"], each.get("lower")) for each in facts["released"]["measures"])
+
+
+def _effect(lines: Sequence[Facts], people: People, touched: Touched | None = None) -> str:
     """Return which share of rows or units each limit changed, in one line each, if the release measured it."""
     if not lines:
         return "How many this changed was not measured."
-    said = [_share_changed(line, people) for line in lines]
+    said = [_limit_said(line, people, touched) or _share_changed(line, people) for line in lines]
     if any(line.get("too_noisy") for line in lines):
         said.append(TOO_NOISY)
     return "\n".join(said)
 
 
+def _limit_said(line: Facts, people: People, touched: Touched | None) -> str:
+    """Return how many rows or people are over a limit and what that does to the table; empty for other lines."""
+    if touched is None or not line.get("said") or line.get("too_noisy"):
+        return ""
+    rows, groups = ROWS_OVER.match(line["what"]), GROUPS_OVER.match(line["what"])
+    if rows is None and (groups is None or not touched.people):
+        return ""
+    numbers = Line(**{name: line[name] for name in NUMBERS if name in line})
+    if hides_share(numbers):
+        return ""
+    if rows is None:
+        assert groups is not None
+        return people_over(replace(numbers, limit=int(groups[1]), is_of_groups=True), people.unit)
+    over = rows_over(replace(numbers, seen_to=int(rows[1])), people.unit, touched)
+    seen = f" To measure this share, at most {int(rows[1]):,} such rows of {article(people.unit)} {people.unit} were"
+    return f"{over}{seen} counted." if is_certain(numbers) else over
+
+
+ROWS_OVER: Final = re.compile(r"rows over the caps, of each unit up to (\d+)$")
+GROUPS_OVER: Final = re.compile(r"units with more than (\d+) groups?$")
+"""Names of quantities that were measured, as a plan has them."""
+NUMBERS: Final = ("what", "value", "lower", "upper", "total", "share", "share_lower", "share_upper")
+
+
 def _intervals(facts: Facts, people: People) -> str:
     """Return what the intervals mean: those of published numbers, and those of shares if some are shown."""
+    if "model" in facts:
+        return f"{facts['model']['intervals']} They describe the line of the values within their bounds."
     is_shown = any(line.get("said") and not line.get("too_noisy") for line in facts["left_out"])
-    own = people.in_words(_sentence(facts["error"]["intervals"]))
+    own = people.in_words(sentence(facts["error"]["intervals"]))
     return f"{own} {INTERVALS_OF_EFFECTS}" if is_shown else own
 
 
 def _share_changed(line: Facts, people: People) -> str:
     """Return the share that one limit or bound changed; its number if the total is not known."""
     if not line.get("said"):
-        return _sentence(people.in_words(f"will be measured to {_error(line['error'])}: {line['what']}"))
+        return sentence(people.in_words(f"will be measured to {_error(line['error'])}: {line['what']}"))
     if line.get("share_upper") is None or line.get("too_noisy"):
-        return _sentence(people.in_words(line["said"].replace("+-", "±")))
+        return sentence(people.in_words(line["said"].replace("+-", "±")))
     low, high = percent_down(line["share_lower"]), percent_up(line["share_upper"])
     share = f"{low} to {high}" if line["lower"] else f"at most {high}"
-    if line.get("may_be_more"):
-        share = f"at least {low}"
-    return _sentence(people.in_words(f"{share} of {line['of']} {line['did']}"))
+    return sentence(people.in_words(f"{share} of {line['of']} {line['did']}"))
 
 
 # The annex.
@@ -573,10 +725,17 @@ def _epsilon_in_words(facts: Facts, people: People) -> str:
     return f"{at} epsilon {epsilon}. No result is more than {factor} times as likely {likely}{apart}."
 
 
+def _up_to_limit(facts: Facts, product: str) -> str:
+    """Return which guarantee the odds are about; a training card says the same about its run."""
+    limit = facts["promise"]["limit"]
+    return f"everything published up to the limit, {limit}. They use this limit, not the noise of this {product}"
+
+
 def _enforced(facts: Facts, product: str) -> str:
     accounting = facts["accounting"]
+    article = "An" if accounting["filter"].lstrip("(")[:1] in "aeiou" else "A"
     return (
-        f"A {accounting['filter']} enforces the limit ({accounting['theorem']}). "
+        f"{article} {accounting['filter']} enforces the limit ({accounting['theorem']}). "
         "It also holds when later queries depend on earlier answers. "
         f"This {product} alone is charged as epsilon "
         f"{_bound(facts['promise']['table_epsilon'])} at the same delta."
@@ -585,7 +744,8 @@ def _enforced(facts: Facts, product: str) -> str:
 
 def _noise_parts(facts: Facts, people: People) -> Iterator[tuple[str, str, str, str]]:
     """Return the noise of each part; the parts that measure limits and bounds are one row."""
-    parts = facts["mechanisms"]["parts"]
+    sums = {each["part"]: each["said"] for each in facts["model"]["sums"]} if "model" in facts else {}
+    parts = [{**each, "part": sums.get(each["part"], each["part"])} for each in facts["mechanisms"]["parts"]]
     about_limits = {line["what"] for line in facts["left_out"]} | {"units in all", "rows that count"}
     folded = [each for each in parts if each["part"] in about_limits or each["part"].startswith("values of ")]
     for part in parts:
@@ -671,10 +831,10 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
     """Return a text as a sentence: a capital letter first, a full stop last.
 
-    >>> _sentence("annual report"), _sentence("Why? ")
+    >>> sentence("annual report"), sentence("Why? ")
     ('Annual report.', 'Why?')
     """
     return _capital(_ended(text))
@@ -684,14 +844,3 @@ def _ended(text: str) -> str:
     """Return a text with a full stop at its end, if it has no mark there."""
     stripped = text.strip()
     return stripped if stripped.endswith((".", "!", "?")) or not stripped else f"{stripped}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return names as a list in words.
-
-    >>> _listed(["region", "sex", "year"])
-    'region, sex and year'
-    """
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -79,6 +79,8 @@ def _slug(facts: Mapping[str, Any]) -> str:
 def _basic(facts: Mapping[str, Any]) -> dict[str, Any]:
     said, released = facts["decisions"], facts["released"]
     columns = ", ".join(measure["name"] for measure in released["measures"])
+    if "model" in facts:
+        columns = facts["model"]["title"]
     groups = released["groups"]
     how_many = f"{groups['count']:,} public groups" if groups["kind"] == "public" else "groups found privately"
     of = {"total": "one total", "model": "a fitted model"}.get(groups["kind"], how_many)

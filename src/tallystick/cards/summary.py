@@ -24,6 +24,7 @@ def summary_lines(facts: Facts, file: str) -> list[str]:
         _line("protects", f"{view['who']}. {view['counts']}"),
         _line("guarantee", f"epsilon {view['epsilon']}. {view['strength_of']}"),
         _line(f"this {view['product']}", f"{promise['price']} (epsilon {view['epsilon_alone']}), {view['share']}"),
+        *([_line("model", _model(view))] if view["coefficients"] else []),
         _line("accuracy", f"{view['accuracy']}. {view['accuracy_note']}"),
         *([_line("", view["too_noisy"])] if view["too_noisy"] else []),
         *(_line(name.split()[0].lower(), effect) for name, effect, _ in view["causes"][1:]),
@@ -44,7 +45,8 @@ def detail_lines(facts: Facts) -> list[str]:
     return [
         *_titled(f"The most the attacker can do (up to the limit; this {product} alone)", _cells(view["attacker"])),
         *_titled("What is not protected", [f"{label} {text}" for label, text in view["not_protected"]]),
-        *_titled("Columns", _cells(view["columns"])),
+        *(_titled("Columns", _cells(view["columns"])) if view["columns"] else []),
+        *(_titled("Sums from which the model is computed", _cells(view["sums"])) if view["sums"] else []),
         *_titled("Noise (measured; most one can change it; noise; share of cost)", _cells(view["parts"])),
         *_titled("Processing rules", view["rules"]),
         *_titled("Statements by the owner", _cells(view["statements"])),
@@ -52,8 +54,14 @@ def detail_lines(facts: Facts) -> list[str]:
     ]
 
 
+def _model(view: Facts) -> str:
+    """Return a linear model in one line."""
+    return f"{view['target']} = {', '.join(f'{name} {value}' for name, value, _ in view['coefficients'])}"
+
+
 def _line(label: str, text: str) -> str:
-    return f"{label:<{WIDTH}} {text}"
+    """Return a label and its text; further lines of the text stand below its first one."""
+    return f"{label:<{WIDTH}} {text}".replace("\n", f"\n{'':<{WIDTH}} ")
 
 
 def _caption(figure: Any) -> str:

@@ -8,23 +8,26 @@ Everything on it is public: the plan, the account, the receipts. No number comes
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallystick.cards.card import Card
+from tallystick import strict_json
+from tallystick.cards.card import LONGEST, TRAINING, Card
 from tallystick.cards.charts import Curve, tradeoff
-from tallystick.cards.contents import GROUPS, TIMING
+from tallystick.cards.contents import GROUPS, TIMING, one_each
 from tallystick.cards.meaning import Whom, is_somebody, meaning
-from tallystick.cards.page import People, attacker, labelled, odds_of, strength, style, template
-from tallystick.digits import up
+from tallystick.cards.page import People, attacker, labelled, odds_of, sentence, strength, style, template
+from tallystick.digits import typed, up
 from tallystick.errors import InvalidInput
 from tallystick.printing import visible
+from tallystick.regular_file import read_text
 
 if TYPE_CHECKING:
     from tallystick.learn.torch.trainer import Trainer
 
-SCHEMA, VERSION = "tallystick/training-card", 1
+SCHEMA, VERSION = TRAINING, 1
 ALPHAS = tuple(np.linspace(0.0, 1.0, 41).tolist())
 
 NOT_PROTECTED = (
@@ -73,18 +76,47 @@ def _view(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "title": f"{facts['title'][:1].upper()}{facts['title'][1:]}",
         "about": f"Model: {rows['model']}.",
-        "who": f"Each {unit}",
-        "neighbours": f"Protected: {rows['protected']}.",
+        "who": f"Each {unit}, by itself" if unit == "example" else f"Each {unit}, with one example",
+        "neighbours": sentence(rows["examples"]),
         "strength": Markup(strength(facts["promise"])),
         "accountant": f"For this run, by {facts['promise']['accountant']}.",
         "charged": f"{len(facts['receipts'])} charge{'s' * (len(facts['receipts']) != 1)}",
         "paid": f"Paid by {rows['paid by']}.",
-        "odds": odds_of(words, people, covers="this run"),
+        "odds": odds_of(words, people, covers=_covers(rows)),
         "attacker": attacker([words], people),
         "not_protected": [labelled(sentence) for sentence in facts["not_protected"]],
         "axes": people.axes,
         "curve": Markup(drawn),
     }
+
+
+def training_lines(path: str | Path) -> tuple[Mapping[str, Any], list[str]] | None:
+    """Return the facts of a training card's JSON file and its lines for the terminal; None for another file."""
+    if Path(path).suffix.lower() != ".json":
+        return None
+    try:
+        facts = strict_json.read(read_text(path), name="card", allowed="a training card", longest=LONGEST)
+        if (facts["schema"], facts["version"]) != (SCHEMA, VERSION):
+            return None
+        promise = facts["promise"]
+        lines = [
+            f"Training card: {facts['title']}",
+            f"guarantee: epsilon {promise['epsilon_text']} at delta {typed(promise['delta'])}, for this run",
+            *(f"{name}: {text}" for name, text in facts["rows"]),
+            "",
+            str(facts["attacker"]["sentence"]),
+            *(f"receipt: {receipt}" for receipt in facts["receipts"]),
+        ]
+    except (OSError, LookupError, TypeError, ValueError):
+        return None
+    return facts, lines
+
+
+def _covers(rows: Mapping[str, str]) -> str:
+    """Return which guarantee the odds are about; a privacy card says the same about the limit."""
+    limit = rows.get("limit of the account")
+    more = f". The limit of the account, {limit}, allows more" if limit else ""
+    return f"this run alone. They use the noise of its steps{more}"
 
 
 def training_card(trainer: Trainer, *, delta: float | None = None) -> TrainingCard:
@@ -105,7 +137,7 @@ def training_card(trainer: Trainer, *, delta: float | None = None) -> TrainingCa
         "schema": SCHEMA,
         "version": VERSION,
         "title": "unrecorded run" if run is None else run.why,
-        "rows": [list(row) for row in (*trainer.facts(), *_paid(trainer))],
+        "rows": [list(row) for row in (*_trained(trainer), *_paid(trainer))],
         "promise": {
             "epsilon": words.epsilon,
             "epsilon_text": up(words.epsilon),
@@ -126,13 +158,22 @@ def training_card(trainer: Trainer, *, delta: float | None = None) -> TrainingCa
     })  # fmt: skip
 
 
+def _trained(trainer: Trainer) -> list[tuple[str, str]]:
+    """Return what the trainer says about the run; whose examples they are is said as on the card of a fit."""
+    rows = dict(trainer.facts())
+    if trainer.run is not None and not trainer.units_named:
+        rows["examples"] = one_each("example", trainer.run.account.unit)
+    return list(rows.items())
+
+
 def _paid(trainer: Trainer) -> list[tuple[str, str]]:
     if trainer.run is None:
         return [("paid by", "no account: this run was not recorded, and privacy losses add up")]
     account = trainer.run.account
     how = "before the first step" if trainer.run.whole else "in blocks of steps, each before it ran"
     return [
-        ("paid by", f"{account.name}, per {account.unit}, {how}"),
-        ("the account promises", f"{account.limit} ({account.currency.title}), of which {account.used} is used"),
+        ("paid by", f"{account.name}, {how}"),
+        ("limit of the account", str(account.limit)),
+        ("used of the limit", f"{account.used}, when this card was made ({account.currency.title})"),
         ("neighbours", account.adjacency),
     ]

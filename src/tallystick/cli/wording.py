@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tallystick.digits import typed
 from tallystick.errors import Problem, Remedy, TallystickError
 from tallystick.place import Place, shown
 from tallystick.wording import (
@@ -188,8 +189,18 @@ def _bounds(remedy: Remedy, command: Command) -> Way:
 
 
 def _type(remedy: Remedy, command: Command) -> Way:
-    update = command.update(remedy, f"--type {shlex.quote(remedy['column'])}={remedy['type']}")
-    return Way(update, effect="cells that are not numbers then count as missing")
+    column, missing = shlex.quote(remedy["column"]), "cells that are not numbers then count as missing"
+    if remedy.get("lower") is None:
+        return Way(command.update(remedy, f"--type {column}={remedy['type']}"), effect=missing)
+    low, high = typed(remedy["lower"]), typed(remedy["upper"])
+    update = command.update(remedy, f"--type {column}={remedy['type']} --bounds {column}={low}:{high}")
+    return Way(update, effect=f"if it holds numbers, with bounds that you choose; {missing}")
+
+
+def _shown_datasets(remedy: Remedy, command: Command) -> Way:
+    name = remedy.get("dataset")
+    shown = "list" if name is None else f"show {shlex.quote(name)}"
+    return Way(f"tallystick dataset {shown}{command.ledger}")
 
 
 def _accepted(command: Command, how: str) -> str:
@@ -283,7 +294,7 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {
     "add_dataset": lambda each, command: Way(
         f"tallystick dataset add FILE --population NAME --unit COLUMN --limit rho=0.5{command.ledger}"
     ),
-    "show_datasets": lambda each, command: Way(f"tallystick dataset list{command.ledger}"),
+    "show_datasets": _shown_datasets,
     "open_account": lambda each, command: Way(
         f'tallystick account open {shlex.quote(each["account"])} --budget "{each["budget"]}"{command.ledger}'
     ),

@@ -11,8 +11,10 @@ triangle of X'X and on X'y the delta method gives (docs/theory/linear-regression
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +136,76 @@ class Statistics:
             "yy_variance": self.yy_variance,
         }  # fmt: skip
 
+
+def sum_name(i: int | None, j: int | None) -> str:
+    """Return the name of the sum of the product of two columns, by their places; None is the constant column.
+
+    >>> sum_name(None, None), sum_name(0, None), sum_name(2, 0)
+    ('n', 's0', 's0_2')
+    """
+    places = sorted(column for column in (i, j) if column is not None)
+    return "s" + "_".join(map(str, places)) if places else "n"
+
+
+def named_statistics(values: Mapping[str, float], variances: Mapping[str, float], *, features: int) -> Statistics:
+    """Return sums by their names (``sum_name``) as matrices; the constant column is last among the features."""
+    order = [*range(features), None, features]  # features, constant, target
+    names = np.array([[sum_name(i, j) for j in order] for i in order], dtype=object)
+    sums: Array = np.vectorize(values.__getitem__, otypes=[float])(names)
+    noise: Array = np.vectorize(variances.__getitem__, otypes=[float])(names)
+    return Statistics(
+        xx=sums[:-1, :-1], xy=sums[:-1, -1], yy=float(sums[-1, -1]), rows=values["n"],
+        xx_variance=noise[:-1, :-1], xy_variance=noise[:-1, -1], yy_variance=float(noise[-1, -1]),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A line in the units of the data, read from sums in units of the bounds.
+
+    ``bounds`` are those of the features and, last, of the target. ``ridge`` is AdaSSP's if it is None.
+    """
+
+    statistics: Statistics
+    bounds: tuple[tuple[float, float], ...]
+    rows_per_unit: int = 1
+    ridge: float | None = None
+
+    @cached_property
+    def solved(self) -> tuple[Array, float]:
+        """Coefficients in units of the bounds, and the ridge that was used."""
+        sums = self.statistics
+        used = sums.least_ridge() if self.ridge is None else sums.stable_ridge(check.nonnegative("ridge", self.ridge))
+        return sums.solve(used), used
+
+    @cached_property
+    def _map(self) -> tuple[Array, Array]:
+        """Matrix and offset that turn unit coefficients into coefficients and intercept (last)."""
+        lows, highs = np.array(self.bounds).T
+        width, reach = highs - lows, highs[-1] - lows[-1]
+        matrix = np.diag(reach / np.append(width[:-1], 1.0))
+        matrix[-1, :-1] = -reach * lows[:-1] / width[:-1]
+        return matrix, np.append(np.zeros(len(width) - 1), lows[-1])
+
+    @property
+    def values(self) -> Array:
+        """Slope of each feature, then the intercept."""
+        matrix, offset = self._map
+        return np.asarray(matrix @ self.solved[0] + offset)
+
+    def intervals(self, *, confidence: float = 0.95) -> list[tuple[float, float]]:
+        """Intervals of the values over sampling and noise; refused where ``Statistics.covariance`` is."""
+        theta, used = self.solved
+        matrix, _ = self._map
+        covariance = matrix @ self.statistics.covariance(theta, used, rows_per_unit=self.rows_per_unit) @ matrix.T
+        half = normal_deviations(check.inside("confidence", confidence)) * np.sqrt(np.diag(covariance))
+        return list(zip((self.values - half).tolist(), (self.values + half).tolist(), strict=True))
+
+
+APPROXIMATE: Final = (
+    "Intervals include privacy noise and sampling. They are approximate and assume an even spread around the line."
+)
+"""What people read under the intervals of a linear model."""
 
 EVEN = "if the spread around the line is the same everywhere: the sums cannot tell, and no number of rows mends it"
 

@@ -45,6 +45,8 @@ BITS = 30
 SWING = 10.0
 """Steps are so short that noise alone moves no row's score by more than this, on average."""
 MOST_STEPS = 100_000
+NOISE = "discrete Gaussian"
+"""What the noise is called on a card (``integer_law``)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,9 +93,14 @@ class NoisyDescent:
     def ready(self, width: int) -> None:
         """Nothing public can go wrong."""
 
-    def noise_part(self, columns: int) -> NoisePart:
+    def noise_parts(self, columns: int) -> tuple[NoisePart, ...]:
         """What a card says of the noise."""
-        return NoisePart(f"each of {self.steps} gradients", "Gaussian", self.sigma)
+        first, all_steps = FIRST_SHARE / (1.0 + FIRST_SHARE), 1.0 / (1.0 + FIRST_SHARE)
+        wide = self.sigma / math.sqrt(self.steps * FIRST_SHARE)
+        return (
+            NoisePart("number of rows, their sum and their squared lengths", NOISE, wide, share=first),
+            NoisePart(f"each of {self.steps} gradients", NOISE, self.sigma, share=all_steps),
+        )
 
     def train(self, data: Given, source: Source) -> Answer:
         rows, places = self.rows.read(data)

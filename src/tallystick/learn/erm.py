@@ -188,10 +188,10 @@ class SquaredLossRecipe:
         rows = np.clip(data.rows[kept], -self.feature_bound, self.feature_bound)
         return Moments.of(rows / self.feature_bound, targets[kept] / self.target_bound)
 
-    def noise_part(self, columns: int) -> NoisePart:
+    def noise_parts(self, columns: int) -> tuple[NoisePart, ...]:
         """What a card says of the noise: the coefficients themselves are drawn."""
         kind = "the density itself, sampled exactly"
-        return NoisePart("coefficients drawn from a density", kind, 1.0 / self.epsilon, norm="score")
+        return (NoisePart("coefficients drawn from a density", kind, 1.0 / self.epsilon, norm="score"),)
 
     def train(self, data: Given, source: Source) -> Answer:
         """The drawn coefficients."""

@@ -60,7 +60,7 @@ class NoisePart:
 class Recipe(Protocol):
     """How one model is made: public facts only, written out by ``repr`` so that two requests can be told apart.
 
-    That of an estimator which is public in ``ts.learn`` also has ``noise_part(columns)``: what its card says.
+    That of an estimator which is public in ``ts.learn`` also has ``noise_parts(columns)``: what its card says.
     """
 
     @property
@@ -139,7 +139,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Fit once, charged to ``account`` before the data are used; a failure after that keeps the charge.
 
         ``units`` names the person (household, device) of each row: every one keeps ``rows_per_unit`` rows and is
-        protected as a whole. Without it the caller answers for no unit having more rows, and a card says "each row".
+        protected as a whole. Without it each row is protected by itself: it is not checked that a person has one row.
 
         ``why``, ``key`` and ``delta`` (by default the estimator's own, where the account has one) are those of
         ``account.release``: the same key gives the same model and charges nothing, and for other hyper-parameters it is
@@ -233,7 +233,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         def price(other: float) -> Amount:
             return account.price(clone(self).set_params(epsilon=other).privacy, delta=delta)
 
-        return offering_epsilon(account, float(epsilon), price)
+        return offering_epsilon(account, float(epsilon), price, estimator=type(self).__name__)
 
     def _name(self, names: Sequence[str] | None) -> None:
         """Keep the names of the columns as scikit-learn does, or none."""
@@ -265,7 +265,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def _unpaid(self, **options: Any) -> None:
         for name, value in options.items():
             if value is not None:
-                raise InvalidInput(name, value, "nothing, unless an account is given too")
+                raise InvalidInput(name, value, "", problem=f"{name}= needs account=")
         if unrecorded.first():
             warnings.warn(
                 "this fit is recorded nowhere, so fits can add up unnoticed; use fit(X, y, account=..., why=...) to "

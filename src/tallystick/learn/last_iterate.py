@@ -124,9 +124,10 @@ class LastIterate:
         """The noise of a step, in lattice units."""
         return integer_law(self.sigma, math.ceil((self.move + self.slack(width)) / self.lattice) + 1)
 
-    def noise_part(self, columns: int) -> NoisePart:
+    def noise_parts(self, columns: int) -> tuple[NoisePart, ...]:
         """What a card says of the noise."""
-        return NoisePart(f"each of {self.steps} steps, of which only the last is released", "Gaussian", self.sigma)
+        what = f"each of {self.steps} steps, of which only the last is released"
+        return (NoisePart(what, "discrete Gaussian", self.sigma),)
 
     def ready(self, width: int) -> None:
         """Refuse what public numbers cannot do, before anything is charged."""

@@ -108,10 +108,10 @@ class Sums:
             return add_laplace(epsilon=self.budget, sensitivity=moved, **about)
         return add_gaussian(mu=self.budget, sensitivity=moved, **about)
 
-    def noise_part(self, columns: int) -> NoisePart:
+    def noise_parts(self, columns: int) -> tuple[NoisePart, ...]:
         """What a card says of the noise."""
         noise = self.noise(columns + self.intercept)
-        return NoisePart(
+        sums = NoisePart(
             f"{noise.dimension} sums of products",
             f"discrete {noise.law.name.capitalize()}",
             noise.law.scale * noise.granularity,
@@ -119,6 +119,7 @@ class Sums:
             noise.move.norm,
             noise.granularity,
         )
+        return (sums,)
 
     def train(self, data: Given, source: Source) -> Answer:
         assert data.targets is not None

@@ -117,10 +117,10 @@ class Perturbed:
         noise = self.sigma * longest * (width if self.pure else math.sqrt(width))
         return max(self.regularization, self.ridge * longest**2, longest * noise / descent.SWING)
 
-    def noise_part(self, columns: int) -> NoisePart:
+    def noise_parts(self, columns: int) -> tuple[NoisePart, ...]:
         """What a card says of the noise."""
         kind = "e^{-|b|} (Euclidean norm)" if self.pure else "Gaussian"
-        return NoisePart("the objective that is minimised", kind, self.sigma)
+        return (NoisePart("the objective that is minimised", kind, self.sigma),)
 
     def train(self, data: Given, source: Source) -> Answer:
         rows, places = self.rows.read(data)

@@ -201,9 +201,9 @@ class QuantileRecipe:
         apart = 2.0 * (self.tolerance(width) * 1.25 + noise) / self.ridge
         return add_gaussian(mu=SHARE / self.sigma, sensitivity=apart, dimension=width)
 
-    def noise_part(self, columns: int) -> NoisePart:
+    def noise_parts(self, columns: int) -> tuple[NoisePart, ...]:
         """What a card says of the noise."""
-        return NoisePart("the objective that is minimised", "Gaussian", self.sigma)
+        return (NoisePart("the objective that is minimised", "Gaussian", self.sigma),)
 
     def train(self, data: Given, source: Source) -> Answer:
         """The noisy minimiser."""

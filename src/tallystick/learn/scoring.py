@@ -15,6 +15,7 @@ from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.records import Array, Given, given, labelled, numbers
 from tallystick.ledger.account import check_account
+from tallystick.ledger.denial import offering_epsilon
 from tallystick.ledger.epsilon_alone import counts_epsilon, two_costs
 from tallystick.ledger.pay import LEASE, pay, stored_answer
 from tallystick.mechanisms.noise import add_discrete_laplace, add_gaussian, add_laplace
@@ -225,7 +226,13 @@ def _paid(model: Any, release: Release, X: Any, y: Any, options: dict[str, Any])
     if paid is None:
         if not pure and not delta:
             _require_stated(account, float(epsilon), lambda other, at: release(data, other, at))
-        paid = pay(asked, account, lease=LEASE, **about)
+
+        def price(other: float) -> Amount:
+            cost: Amount = account.price(release(data, other, delta or None).privacy, delta=about["delta"])
+            return cost
+
+        with offering_epsilon(account, float(epsilon), price):
+            paid = pay(asked, account, lease=LEASE, **about)
     return float(paid.answer)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -153,6 +153,23 @@ def sgd_plan(
         chosen = (1.0 / turn, turn * max(1, math.ceil(chosen[1] / turn - 1e-9)), chosen[2])
     made = partial(_made, chosen, protects, least, batches, examples if batches == "fixed" else None)
     return made(calibrate(lambda s: made(s).privacy, goal, low=0.05, high=1e7))
+
+
+def at_epsilon(plan: SgdPlan, *, epsilon: float, delta: float) -> SgdPlan:
+    """Return the same batches and steps with the least noise that is (epsilon, delta)-private.
+
+    >>> plan = sgd_plan(epsilon=3, delta=1e-5, rate=0.01, expected_batch=100, steps=10)
+    >>> at_epsilon(plan, epsilon=1, delta=1e-5) == sgd_plan(
+    ...     epsilon=1, delta=1e-5, rate=0.01, expected_batch=100, steps=10
+    ... )
+    True
+    """
+    goal = approx_dp(epsilon=epsilon, delta=delta, **plan.protects.about)
+
+    def made(noise: float) -> SgdPlan:
+        return replace(plan, noise_multiplier=noise, delta=delta)
+
+    return made(calibrate(lambda noise: made(noise).privacy, goal, low=0.05, high=1e7))
 
 
 def _made(

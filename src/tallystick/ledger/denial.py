@@ -118,20 +118,28 @@ def with_payable_delta(problem: Refused, account: Account, price_at: Callable[[f
 
 
 @contextmanager
-def offering_epsilon(account: Account, epsilon: float, price: Callable[[float], Amount]) -> Iterator[None]:
+def offering_epsilon(
+    account: Account, epsilon: float, price: Callable[[float], Amount], *, estimator: str | None = None
+) -> Iterator[None]:
     """Offer a lower epsilon in the denial of a release with one epsilon; ``price`` is that of another epsilon."""
     try:
         yield
     except BudgetExceeded as problem:
-        raise with_epsilon(problem, account, epsilon, price) from None
+        raise with_epsilon(problem, account, epsilon, price, estimator=estimator) from None
 
 
 def with_epsilon(
-    problem: BudgetExceeded, account: Account, epsilon: float, price: Callable[[float], Amount]
+    problem: BudgetExceeded,
+    account: Account,
+    epsilon: float,
+    price: Callable[[float], Amount],
+    *,
+    estimator: str | None = None,
 ) -> BudgetExceeded:
-    """Return the denial with a lower epsilon that fits."""
+    """Return the denial with a lower epsilon that fits; ``estimator`` names what takes the epsilon, if another call."""
     lower = lower_value("epsilon", epsilon, price, problem, account)
-    offers = [] if lower is None else [Remedy("lower_price", argument="epsilon", value=lower)]
+    named = {} if estimator is None else {"estimator": estimator}
+    offers = [] if lower is None else [Remedy("lower_price", argument="epsilon", value=lower, **named)]
     return with_offers(problem, account, offers)
 
 

@@ -40,7 +40,10 @@ def open_account(
     partition: Partition | None,
     milestones: Sequence[float],
 ) -> AccountRow:
-    """Find an account of this budget, or create it; a different budget, filter or unit is refused."""
+    """Find an account of this budget, or create it; a different budget, filter or unit is refused.
+
+    The budget of an account that exists is its first limit or its limit now, so a script still works after a raise.
+    """
     checked("name", name)
     limit = budget if isinstance(budget, Budget) else Budget.of(budget)
     wanted = _wanted(name, limit, unit, parent, partition, milestones)
@@ -52,7 +55,7 @@ def open_account(
         with ledger.store.write("open") as transaction:
             row = transaction.row("account_named", name) or _insert(ledger, transaction, wanted, partition)
     account = AccountRow(*row)
-    _same(account, wanted, named_unit(limit, unit))
+    _same(account, wanted, named_unit(limit, unit), _first_limit(ledger, account))
     if partition is not None:
         with ledger.store.read() as transaction:
             if partition_of(transaction, account.id) != partition:
@@ -181,12 +184,23 @@ def partition_of(transaction: Transaction, account_id: int) -> Partition:
     return Partition(*journal.entry_body(transaction, account_id)["partition"])
 
 
-def _same(stored: AccountRow, wanted: AccountRow, unit: str | None) -> None:
+def _first_limit(ledger: Ledger, account: AccountRow) -> tuple[int, int]:
+    """The limit with which an account was opened."""
+    if not account.raises:
+        return account.limit0, account.limit1
+    with ledger.store.read() as transaction:
+        first, second = journal.entry_body(transaction, account.id)["limit"]
+    return first, second
+
+
+def _same(stored: AccountRow, wanted: AccountRow, unit: str | None, first: tuple[int, int]) -> None:
     fields = ["parent_id", "partition_name", "filter", "adjacency", "milestones"] + (["unit"] if unit else [])
-    fields += [] if stored.raises else ["limit0", "limit1"]  # after a raise the first budget still opens it
+    fields += [] if (wanted.limit0, wanted.limit1) == first else ["limit0", "limit1"]
     for field in fields:
         if getattr(stored, field) != getattr(wanted, field):
             there, here = (_in_words(row, field) for row in (stored, wanted))
+            if field in ("limit0", "limit1") and stored.raises:
+                there = f"{there} (raised from {written(Filter.named(stored.filter), *first)})"
             raise Refused(
                 f"account {stored.name!r} exists with another {_WORDS.get(field, field)}: {there}, not {here}",
                 code="account_exists",
@@ -199,7 +213,8 @@ def _raise_to(stored: AccountRow, wanted: AccountRow, field: str) -> tuple[Remed
     is_above = wanted.limit0 >= stored.limit0 and wanted.limit1 >= stored.limit1
     if field not in ("limit0", "limit1") or not is_above:
         return ()
-    return higher_limit(stored, wanted.limit0 - stored.used0, wanted.limit1 - stored.used1)
+    limits = higher_limit(stored, wanted.limit0 - stored.used0, wanted.limit1 - stored.used1)
+    return tuple(Remedy(each.kind, **each.facts, has_ledger=True) for each in limits)
 
 
 _WORDS = {"parent_id": "parent", "partition_name": "partition", "limit0": "limit", "limit1": "limit"}

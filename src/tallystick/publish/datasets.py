@@ -7,11 +7,11 @@ to what only a person can say; no data and no password.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tallystick import strict_json
 from tallystick.digits import typed
@@ -343,6 +343,7 @@ def read_table(
         raise InvalidInput("table", None, f"one of the tables of this source: {_tables(private.source)}")
     kinds = dict(types)
     if private.source.kind == "csv":
+        _check_separator(private.table(table, unit=each_row).schema.names, source)
         earlier = declared or {}
         numbers = {column: "integer" if earlier.get(column) == "integer" else "number" for column in bounds}
         kinds = numbers | kinds
@@ -352,6 +353,24 @@ def read_table(
     if unit not in read.schema.names:
         raise InvalidInput("unit", unit, f"a column of the table: {columns_of(unit, read.schema.names)}, or each-row")
     return replace(read, unit=unit)
+
+
+SEPARATORS: Final = {";": "semicolons", "|": "vertical bars"}
+"""Separators that spreadsheets write in place of commas, in words."""
+
+
+def _check_separator(names: Sequence[str], source: str) -> None:
+    """Raise if a CSV file has one column because its values are not separated by commas."""
+    found = [sign for sign in SEPARATORS if len(names) == 1 and sign in names[0]]
+    if not found:
+        return
+    name = Path(source).name
+    to = (
+        f"the file with commas, for example: pandas.read_csv({name!r}, sep={found[0]!r})"
+        ".to_csv('commas.csv', index=False)"
+    )
+    problem = f"the values of {name} are separated by {SEPARATORS[found[0]]}. A CSV file here has commas"
+    raise InvalidInput("source", name, "", problem=problem, remedies=[Remedy("rewrite", to=to)])
 
 
 def _tables(source: Source) -> str:

@@ -10,34 +10,26 @@ are n, u_j, u_j u_k, v, u_j v and v^2 (docs/theory/linear-regression.md), and th
 
 from __future__ import annotations
 
-import functools
 import json
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick.accounting import check
+from tallystick.cards.linear import LinearForm
 from tallystick.digits import typed
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused, Remedy
-from tallystick.inference.regression import Statistics, said_of_intervals
-from tallystick.mechanisms.noise.law import normal_deviations
+from tallystick.inference.regression import Line, Statistics, said_of_intervals
 from tallystick.printing import json_text
 from tallystick.tables.denial import for_model
-from tallystick.tables.expressions import Expression, col, when
 from tallystick.tables.fixed_point import bounds as checked_bounds
-from tallystick.tables.measures import count
-from tallystick.tables.measures import sum as total
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
-    from tallystick.tables.aggregates import Measure
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
     from tallystick.tables.table import Query, Table
@@ -65,23 +57,12 @@ class Regression:
 
     def query(self) -> Query:
         """The sums, checked; nothing is opened."""
-        there = (~col(name).is_missing() for name in self.columns)
-        table = self.table.filter(functools.reduce(operator.and_, there))
-        table = table.derive(**self.units(self.columns))
-        table = table.derive(**{f"fit_{i}_{j}": col(f"fit_{i}") * col(f"fit_{j}") for i, j in self.pairs})
-        sums: dict[str, Measure] = {"n": count()}
-        sums |= {f"s{i}": total(f"fit_{i}", 0, 1) for i in range(len(self.columns))}
-        sums |= {f"s{i}_{j}": total(f"fit_{i}_{j}", 0, 1) for i, j in self.pairs}
-        return table.agg(**sums)
-
-    def units(self, columns: Sequence[str]) -> dict[str, Expression]:
-        """Derived columns: each one clamped and mapped to [0, 1]."""
-        return {f"fit_{i}": _unit(name, *self.bounds[i]) for i, name in enumerate(columns)}
+        return self.form.query(self.table)
 
     @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """Places of columns whose products are summed."""
-        return list(combinations_with_replacement(range(len(self.columns)), 2))
+    def form(self) -> LinearForm:
+        """The question without its table."""
+        return LinearForm(self.target, self.features, self.bounds)
 
     def plan(self, **budget: Any) -> LinearPlan:
         """Return the plan; the words name the total cost of all sums.
@@ -89,36 +70,6 @@ class Regression:
         They are ``rho=``, ``epsilon=`` and ``delta=``, or ``epsilon=`` with ``pure=True``.
         """
         return LinearPlan(self, self.query().plan(caps_share=0, **budget))
-
-    def statistics(self, release: Release) -> Statistics:
-        """The released sums as matrices, the constant column last among the features."""
-        values = {name: float(estimate.value[0]) for name, estimate in release.estimates().items()}
-        variances = {noise.part: noise.law.variance * noise.part.scale**2 for noise in release.plan.noises}
-        spread = {name: variances[measure.parts()[0]] for name, measure in release.plan.query.measures}
-        p = len(self.features)
-        names = np.empty((p + 2, p + 2), dtype=object)  # features, constant, target
-        order = [*range(p), None, p]
-        for row, i in enumerate(order):
-            for column, j in enumerate(order):
-                names[row, column] = _sum_of(i, j)
-        sums: Array = np.vectorize(values.__getitem__, otypes=[float])(names)
-        noise: Array = np.vectorize(spread.__getitem__, otypes=[float])(names)
-        return Statistics(
-            xx=sums[:-1, :-1], xy=sums[:-1, -1], yy=float(sums[-1, -1]), rows=values["n"],
-            xx_variance=noise[:-1, :-1], xy_variance=noise[:-1, -1], yy_variance=float(noise[-1, -1]),
-        )  # fmt: skip
-
-
-def _sum_of(i: int | None, j: int | None) -> str:
-    """The measure that sums the product of two columns; None is the constant one."""
-    places = sorted(column for column in (i, j) if column is not None)
-    return "s" + "_".join(map(str, places)) if places else "n"
-
-
-def _unit(name: str, low: float, high: float) -> Expression:
-    """A column clamped to its bounds, as a number from 0 to 1."""
-    inside = when(col(name) < low, low, when(col(name) > high, high, col(name)))
-    return (inside - low) / (high - low)
 
 
 def linear_regression(
@@ -206,66 +157,43 @@ class LinearModel:
     ridge: float | None = None
 
     @cached_property
-    def statistics(self) -> Statistics:
-        """The released sums, features and target in units of their bounds."""
-        return self.regression.statistics(self.release)
-
-    @cached_property
-    def _solved(self) -> tuple[Array, float]:
-        sums = self.statistics
-        used = sums.least_ridge() if self.ridge is None else sums.stable_ridge(check.nonnegative("ridge", self.ridge))
-        return sums.solve(used), used
-
-    @cached_property
-    def _map(self) -> tuple[Array, Array]:
-        """Return matrix and offset that turn unit coefficients into coefficients and intercept (last)."""
-        lows, highs = np.array(self.regression.bounds).T
-        width, reach = highs - lows, highs[-1] - lows[-1]
-        matrix = np.diag(reach / np.append(width[:-1], 1.0))
-        matrix[-1, :-1] = -reach * lows[:-1] / width[:-1]
-        return matrix, np.append(np.zeros(len(width) - 1), lows[-1])
+    def line(self) -> Line:
+        """The line as the card shows it."""
+        return self.regression.form.line(self.release, ridge=self.ridge)
 
     @property
-    def _line(self) -> Array:
-        matrix, offset = self._map
-        return np.asarray(matrix @ self._solved[0] + offset)
+    def statistics(self) -> Statistics:
+        """The released sums, features and target in units of their bounds."""
+        return self.line.statistics
 
     @property
     def coefficients(self) -> dict[str, float]:
         """Slope of each feature, in the units of the data."""
-        return dict(zip(self.regression.features, self._line[:-1].tolist(), strict=True))
+        return dict(zip(self.regression.features, self.line.values[:-1].tolist(), strict=True))
 
     @property
     def intercept(self) -> float:
         """The line where all features are 0."""
-        return float(self._line[-1])
+        return float(self.line.values[-1])
 
     def intervals(self, *, confidence: float = 0.95) -> dict[str, tuple[float, float]]:
         """Approximate intervals over sampling and noise, however alike the rows of one unit are, of the line of the
         **clamped** columns (``intervals_about``); refused where intervals are not known.
         """
-        theta, used = self._solved
-        matrix, _ = self._map
-        covariance = matrix @ self.statistics.covariance(theta, used, rows_per_unit=self._rows_per_unit) @ matrix.T
-        half = normal_deviations(check.inside("confidence", confidence)) * np.sqrt(np.diag(covariance))
-        ends = zip((self._line - half).tolist(), (self._line + half).tolist(), strict=True)
+        ends = self.line.intervals(confidence=confidence)
         return dict(zip((*self.regression.features, "intercept"), ends, strict=True))
-
-    @property
-    def _rows_per_unit(self) -> int:
-        return self.release.plan.query.caps.max_rows
 
     @property
     def intervals_about(self) -> str:
         """Words for what ``intervals`` are about."""
-        return said_of_intervals(self.regression.target, *self.regression.bounds[-1], self._rows_per_unit)
+        return said_of_intervals(self.regression.target, *self.regression.bounds[-1], self.line.rows_per_unit)
 
     def predict(self, rows: Any) -> Array:
         """The line at rows of features, in their order."""
         given = np.asarray(rows, dtype=np.float64)
         if given.ndim != 2 or given.shape[1] != len(self.regression.features):
             raise InvalidInput("rows", f"shape {given.shape}", f"rows of {len(self.regression.features)} numbers")
-        return np.asarray(given @ self._line[:-1] + self._line[-1])
+        return np.asarray(given @ self.line.values[:-1] + self.line.values[-1])
 
     def to_data(self) -> dict[str, Any]:
         """As plain JSON data: the line, its intervals or why they are missing, and what it was read from."""
@@ -282,7 +210,7 @@ class LinearModel:
             "bounds": {name: list(pair) for name, pair in zip(regression.columns, regression.bounds, strict=True)},
             "coefficients": self.coefficients,
             "intercept": self.intercept,
-            "ridge": self._solved[1],
+            "ridge": self.line.solved[1],
             "confidence": 0.95,
             "intervals": intervals,
             "intervals_about": self.intervals_about,
@@ -297,7 +225,7 @@ class LinearModel:
         return json_text(json.dumps(self.to_data(), indent=1, sort_keys=True))
 
     def card(self, *, dataset: str | None = None, about: Mapping[str, str] | None = None) -> Any:
-        """The privacy card of the released sums."""
+        """The privacy card of the model."""
         from tallystick.cards import card
 
         return card(self.release, dataset=dataset, about=about)

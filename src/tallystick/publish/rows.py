@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from tallystick.cards.linear import scaled_columns
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused
 from tallystick.learn.records import Given
 from tallystick.ledger.chain import SourceId, digest
 from tallystick.ledger.denial import with_epsilon
 from tallystick.ledger.pay import Paid, check_key, find_answer, paid_before, pay, rehearse, stored_answer
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
-from tallystick.publish.models import Regression, bounded
+from tallystick.publish.models import bounded
 from tallystick.publish.outcome import Answer
 from tallystick.publish.work import Work, default_key
 from tallystick.tables import run
@@ -111,7 +112,7 @@ class Classification:
         """A plan whose rows are the ones to read: filters and block are applied, nothing of its sums is computed."""
         names = (*self.features, self.target)
         table = self.table.filter(functools.reduce(operator.and_, (~col(name).is_missing() for name in names)))
-        columns = Regression(table, self.target, self.features, self.bounds).units(self.features)
+        columns = scaled_columns(self.features, self.bounds[: len(self.features)])
         columns["fit_label"] = _code(self.target, self.labels)
         table = table.derive(**columns)
         sums = {f"s{i}": total(name, -1, MOST_CLASSES) for i, name in enumerate(columns)}

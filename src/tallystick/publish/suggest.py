@@ -142,11 +142,11 @@ class Suggestion:
         """Origin of these bounds, in a sentence for the card; it stays true after every later choice."""
         receipt = self.release.receipt
         paid = "" if receipt is None else f" (ledger entry {receipt.charge})"
-        said = [f"{cap.name} {cap.value}" for cap in self.caps]
+        said = [f"{cap.name} {cap.value}{_kept(cap)}" for cap in self.caps]
         said += [f"{visible(b.column)} {typed(b.lower)} to {typed(b.upper)}" for b in self.bounds]
         return (
-            f"from private quantiles{paid}: {', '.join(said)}; about {percent(self.within)} of the units keep to each "
-            f"cap, and {percent(self.beyond)} of one value of each unit are beyond each bound"
+            f"from private quantiles{paid}: {', '.join(said)}. Wanted: {percent(self.within)} of people keep to each "
+            f"limit, and {percent(self.beyond)} of the values, one of each person, are outside each bound"
         )
 
     def to_data(self) -> dict[str, Any]:
@@ -365,6 +365,12 @@ def _cap_line(cap: Cap, who: str) -> str:
     return f"{NAMES[cap.name]}: {cap.value}{end}.{kept}{others}{'.' * bool(kept or others)}{noise}"
 
 
+def _kept(cap: Cap) -> str:
+    """Return the share of people who keep to a limit, as the screen shows it; empty if it is not known."""
+    shares = dict(_told_shares(cap))
+    return f" (about {_rounded(shares[cap.value])} keep to it)" if cap.value in shares else ""
+
+
 def _rounded(share: float) -> str:
     return percent(round(share, 2))
 
@@ -373,9 +379,9 @@ def _bound_line(bound: Bound, beyond: float) -> str:
     """Return suggested bounds, and the two quantiles that they are made from."""
     levels = (beyond, 1 - beyond)
     quantiles = zip(levels, (bound.lower_quantile, bound.upper_quantile), strict=True)
-    below = ", ".join(f"{percent(p)} below {with_interval(v, a, b)}" for p, (v, a, b) in quantiles)
+    below = " and ".join(f"{percent(p)} are below {with_interval(v, a, b)}" for p, (v, a, b) in quantiles)
     ends = f"{typed(bound.lower)} to {typed(bound.upper)}"
-    return f"bounds of {visible(bound.column)}: {ends}. Values: {below}."
+    return f"bounds of {visible(bound.column)}: {ends}. Of the values, about {below}."
 
 
 def _told_shares(cap: Cap) -> list[tuple[int, float]]:
@@ -401,7 +407,7 @@ def _unsure(found: Cap | Bound, more: str, it: str) -> list[str]:
         hidden.append(f"{it} {nearest(found.times_too_wide, 2)} times as narrow is enough")
     if isinstance(found, Bound):
         hidden += _far(found)
-    return [f"  Uncertain: the noise may hide that {', or that '.join(hidden)}. What helps: {WAYS_OUT}."]
+    return [f"  Not certain: because of the noise it is possible that {', or that '.join(hidden)}. Try: {WAYS_OUT}."]
 
 
 def _far(bound: Bound) -> list[str]:

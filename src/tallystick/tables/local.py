@@ -277,8 +277,9 @@ def told_of_joins(table: Table) -> tuple[str, ...]:
             found += told_of_joins(made.other)
         if isinstance(made, JoinOnUnit) and made.cuts:
             found.append(
-                f"in the join with {made.second.name} at most {made.most:,} rows of one {table.unit} meet at most "
-                f"{made.most_other:,}, at equal distances in the order of their columns; how many have more is not told"
+                f"in the join with {made.second.name}, at most {made.most:,} rows of one {table.unit} are joined with "
+                f"at most {made.most_other:,} others. Of more rows, some at equal distances are taken; how many are "
+                "left out is not measured"
             )
     return tuple(dict.fromkeys(found))
 

@@ -119,6 +119,17 @@ class Release(Columns):
                 found[name] = {"median": float(np.median(wide)), "largest": float(wide.max())}
         return found
 
+    def errors(self, *, confidence: float = CONFIDENCE) -> dict[str, dict[str, float]]:
+        """Errors of each column, ``median`` and ``largest`` over its groups: the larger side of each interval."""
+        found = {}
+        for name, estimate in self.estimates(confidence=confidence).items():
+            halves = (estimate.upper - estimate.lower) / 2
+            sides = np.fmax(halves, np.fmax(estimate.upper - estimate.value, estimate.value - estimate.lower))
+            known = sides[~np.isnan(sides)]
+            if known.size:
+                found[name] = {"median": float(np.median(known)), "largest": float(known.max())}
+        return found
+
     def answers(self, field: str, *, of: int | None = None) -> dict[tuple[Any, ...], Answer]:
         """The cells of one column for ``ts.inference``, by their groups: each with its own two intervals.
 
@@ -234,9 +245,10 @@ class Release(Columns):
 
     @property
     def wide(self) -> str:
-        """Widths of the intervals, in a sentence; of at most eight columns, since each bin is one."""
-        shown, all_of_them = list(self.widths().items())[:8], len(self.widths())
-        errors = "; ".join(f"{escaped(n)} ±{up(w['median'] / 2)} (largest ±{up(w['largest'] / 2)})" for n, w in shown)
+        """Errors of the columns, in a sentence; of at most eight columns, since each bin is one."""
+        found = self.errors()
+        shown, all_of_them = list(found.items())[:8], len(found)
+        errors = "; ".join(f"{escaped(n)} ±{up(each['median'])} (largest ±{up(each['largest'])})" for n, each in shown)
         more = f"; and {all_of_them - len(shown)} more columns" if all_of_them > len(shown) else ""
         return f"Error in a middle group: {errors}{more}." if errors else ""
 

@@ -75,11 +75,11 @@ class Schema:
     def numeric(self, name: str, measure: str = "measure", *, is_bounded: bool = False) -> str:
         """The type of a column that can be added up, or an error that says that the column cannot be.
 
-        ``is_bounded``: the caller named bounds, so the column is meant as numbers. Only then is a type offered.
+        ``is_bounded``: the caller named bounds. Otherwise the offered type has an example of bounds beside it.
         """
         kind = self.type_of(name)
         if kind not in ("integer", "number"):
-            remedies = [declared_number(name)] if kind == "text" and is_bounded else []
+            remedies = [declared_number(name, is_bounded=is_bounded)] if kind == "text" else []
             problem = f"{name} is {said(kind)}. A {measure} needs a number"
             raise InvalidInput("column", name, "", remedies=remedies, problem=problem)
         return kind
@@ -111,9 +111,13 @@ def said(kind: str) -> str:
     )
 
 
-def declared_number(name: str) -> Remedy:
-    """The remedy for a column of numbers that is text: a column of a CSV file is text until its type is declared."""
-    return Remedy("declare_type", column=name, type="number")
+def declared_number(name: str, *, is_bounded: bool = True) -> Remedy:
+    """The remedy for a column of numbers that is text: a column of a CSV file is text until its type is declared.
+
+    Without bounds it offers an example of them, too.
+    """
+    bounds = {} if is_bounded else {"lower": 0, "upper": 100}
+    return Remedy("declare_type", column=name, type="number", **bounds)
 
 
 def column_name(name: Any) -> str:

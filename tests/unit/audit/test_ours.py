@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tallystick as ts
+from sweeps import share
 from tallystick.audit.two_sample import mechanism
 from tallystick.errors import InvalidInput
 from tallystick.learn.estimator import Estimator
@@ -29,7 +30,7 @@ NEVER = 1e-9
 DRAWS = {"mechanism": 150, "estimator": 150, "plan": 150}
 
 
-@pytest.mark.parametrize("attack", list(mechanisms()), ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", share(mechanisms(), 2), ids=lambda attack: attack.name)
 def test_a_mechanism_is_not_falsified(attack: Attack) -> None:
     found = mechanism(
         attack.f, neighbours=attack.neighbours, claim=attack.claim, draws=DRAWS["mechanism"], significance=NEVER
@@ -45,7 +46,7 @@ def test_an_estimator_is_not_falsified(attack: Attack) -> None:
     assert not found.falsified, str(found)
 
 
-@pytest.mark.parametrize("attack", list(plans()), ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", share(plans(), 2), ids=lambda attack: attack.name)
 def test_a_table_plan_is_not_falsified(attack: Attack) -> None:
     found = mechanism(attack.f, neighbours=attack.neighbours, draws=DRAWS["plan"], significance=NEVER)
     assert not found.falsified, str(found)

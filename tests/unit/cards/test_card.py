@@ -337,8 +337,10 @@ def test_a_card_draws_its_table_with_intervals_and_the_check_makes_it_again(clin
 
 def test_a_card_explains_rows_that_count_and_what_clamping_can_do_where_it_says_so(clinic) -> None:
     text = Elements(card(clinic.release()).to_html().split("<script")[0]).text
-    assert text.count('"Rows that count": a row counts if') == 1
-    assert "as less where its patient has more rows there than the cap" in text
+    assert text.count('"Rows that count" are rows after the limits. If a patient') == 1
+    assert (
+        "If a patient has more rows in a group than the limit, each of them counts less: the limit divided by" in text
+    )
     assert text.count("Bounds can change a mean, a total or a variance by any amount") == 1
     assert "This card says how many values were outside the bounds." in text
     assert "It does not include the effect of limits and bounds, or sampling" in text
@@ -355,6 +357,53 @@ def test_a_card_explains_rows_that_count_and_what_clamping_can_do_where_it_says_
     plain = card(late.agg(n=ts.sum("old", 0, 1), m=ts.median("age", 0, 110)).plan(rho=0.01).release(why="x")).facts
     assert plain["error"]["clamping"] == ""
     assert plain["error"]["rows_that_count"]
+
+
+def test_a_card_says_which_way_limits_move_its_numbers_and_never_at_least_none(clinic) -> None:
+    facts = json.loads(card(clinic.release()).to_json())
+    [line] = [each for each in facts["left_out"] if each["what"].startswith("rows over the caps")]
+    line |= {"value": 10, "lower": 0, "share_lower": 0.0, "share_upper": 0.09285, "too_noisy": False}
+    shown = Elements(Card(facts).to_html()).text
+    assert "Up to 9.29 % of rows may be over the limits per patient" in shown
+    assert "the true numbers of rows may be higher." in shown
+    assert "At least 0 %" not in shown
+    line |= {"value": 90, "lower": 80, "share_lower": 0.07945}
+    shown = Elements(Card(facts).to_html()).text
+    assert "At least 7.94 % of rows are over the limits per patient and are not counted in full" in shown
+    assert "the true numbers of rows are higher." in shown
+    assert "To measure this share, at most 10 such rows of a patient were counted." in shown
+
+
+def test_a_card_has_the_epsilon_of_the_charge_and_not_that_of_its_cost(clinic) -> None:
+    """The charge said epsilon 0.5 and the card 0.543 at the same delta."""
+    asked = clinic.table().group_by("ward", keys=["north", "south"]).agg(n=ts.count())
+    made = asked.plan(epsilon=0.2, pure=True).release(why="x")
+    page = card(made)
+    said = clinic.account.release_epsilon(clinic.account.paid(made.receipt), made.plan.privacy)
+    assert said == f"epsilon {page.facts['promise']['table_epsilon']:g}" == "epsilon 0.2"
+    assert page.facts["words"]["table"]["epsilon"] > 0.4  # that of its cost
+    assert all(finding.holds for finding in check_card(page, clinic.ledger) if finding.is_checked)
+
+
+def test_a_card_names_people_and_columns_without_a_chart_and_the_larger_side(clinic) -> None:
+    plan = clinic.plan("count_units,mean(age,0,110),count,median(age,0,110),sum(age,0,110)")
+    made = plan.release(why="x")
+    text = Elements(card(made).to_html().split("<script")[0]).text
+    assert "Patients ±" in text
+    assert "The table has more columns, which are not drawn here: median_age and sum_age." in text
+    [age] = [each for each in card(made).facts["error"]["released"] if each["column"] == "mean_age"]
+    cells = zip(*(made.data[f"mean_age{end}"] for end in ("", "_lower", "_upper")), strict=True)
+    sides = [max(high - value, value - low) for value, low, high in cells if value is not None]
+    assert age["largest"] == pytest.approx(max(sides))
+
+
+def test_sentences_of_a_card_say_who_is_trusted_and_what_a_family_risks(clinic) -> None:
+    text = Elements(card(clinic.release()).to_html().split("<script")[0]).text
+    assert "You do not have to trust the readers." in text
+    assert "For a family of four, odds that double for one person can grow sixteenfold or more." in text
+    assert "Only the published numbers and the shares that were measured with them come from the data" in text
+    for before in ("need no trust", "k-th power", "need not start", "Three things make", "are counted per patient"):
+        assert before not in text
 
 
 def test_the_words_below_a_chart_keep_its_bars_from_being_added_up_or_ranked(clinic) -> None:

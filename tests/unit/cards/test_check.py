@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import html
 import json
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
 import tallystick as ts
 from tallystick.cards import Card, card, check_card, preview
@@ -304,7 +304,7 @@ def test_a_card_marks_the_cells_that_are_too_noisy_to_use_as_the_terminal_does(c
     assert release.noisy.startswith("Too noisy to use: ")
     assert made.facts["too_noisy"] == release.noisy
     page = made.to_html()
-    assert html.escape(release.noisy) in page
+    assert str(escape(release.noisy)) in page
     assert '<span class="badge">too noisy to use</span>' in page
     assert release.noisy in "\n".join(summary_lines(made.facts, "card.html"))
     assert problems(made, clinic.ledger, page) == []

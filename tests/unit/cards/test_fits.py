@@ -113,3 +113,29 @@ def test_a_model_that_was_changed_or_never_paid_for_gets_no_card(account):
         fit_card(model.set_params(epsilon=0.1), account, dataset="visits")
     with pytest.raises(Refused, match="not paid"):
         fit_card(models()[0][0], account, dataset="visits")
+
+
+def test_the_parts_of_the_noise_are_all_on_the_card_and_add_up(account):
+    model = LogisticRegression(2.0, delta=1e-6, row_norm=1, classes=[0, 1], solver="noisy_gd")
+    model.fit(ROWS, ROWS[:, 0] > 0, account=account, why="forecast", delta=1e-6)
+    card = fit_card(model, account, dataset="visits")
+    first, steps = card.facts["mechanisms"]["parts"]
+    assert first["part"] == "number of rows, their sum and their squared lengths"
+    assert f"gaussian(sigma={first['scale']:.5g}"[:18] in str(model.privacy)
+    assert first["share"] == pytest.approx(1 / 11)
+    assert first["share"] + steps["share"] == pytest.approx(1.0)
+    assert {first["noise"], steps["noise"]} == {"discrete Gaussian"}
+    page = card.to_html()
+    assert "9.09 %" in page
+    assert "most one row can change it" in page
+    assert "most one patient can change it" not in page
+    assert "The account protects each patient. It was not checked that each patient has only one row." in page
+    assert "The figures are for everything published up to the limit, epsilon 9, delta 1e-5." in page
+    assert "At the time of this charge" in page
+    assert "An (epsilon, delta) filter" in page
+
+
+def test_noise_that_is_not_discrete_is_not_called_discrete(account):
+    model = QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1)
+    model.fit(ROWS, ROWS[:, 0], account=account, why="forecast", delta=1e-6)
+    assert "discrete" not in json.dumps(fit_card(model, account, dataset="visits").facts["mechanisms"])

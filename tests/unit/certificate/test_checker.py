@@ -70,7 +70,7 @@ def lowered(proof: Certificate, by: float) -> Certificate:
     return Certificate(json.dumps(body))
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", share(LOSSES, 2))
 def test_a_certificate_is_proved_and_a_millionth_less_is_not(proofs: dict[str, Certificate], name: str) -> None:
     proof, (loss, delta) = proofs[name], LOSSES[name]
     assert proof.verify().startswith(f"epsilon {proof.epsilon!r} at delta {delta!r}, {loss.adjacency}")

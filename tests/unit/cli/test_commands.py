@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import tallystick as ts
+from sweeps import share
 
 TRAINING = "1000 * gaussian(sigma=2).sampled(rate=0.01)"
 
@@ -141,8 +143,14 @@ def test_calibrate_dpsgd_prices_other_accountants_and_saves_a_plan_that_can_be_r
     assert loss <= ts.approx_dp(epsilon=8, delta=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["tradeoff", "profile", "steps"])
-@pytest.mark.parametrize("ending", ["svg", "png"])
+@pytest.mark.parametrize(
+    ("kind", "ending"),
+    share(
+        itertools.product(["tradeoff", "profile", "steps"], ["svg", "png"]),
+        6,
+        always=[("profile", "png"), ("steps", "svg")],
+    ),
+)
 def test_plot_writes_the_file_it_names(run, tmp_path: Path, kind: str, ending: str) -> None:
     target = tmp_path / f"picture.{ending}"
     outcome = run("plot", "20 * gaussian(sigma=5)", "--kind", kind, "--out", str(target))

@@ -7,6 +7,7 @@ import pytest
 import tallystick as ts
 from crash.stores import entries_of, raised, spend
 from tallystick.accounting.adjacency import Adjacency, Protects
+from tallystick.accounting.expression import read_loss
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.ledger import Budget, Filter, Partition
 
@@ -41,6 +42,34 @@ def test_opening_twice_is_the_same_account(ledger, people):
 def test_another_budget_or_filter_is_refused(ledger, people, other):
     with pytest.raises(Refused, match="exists with another"):
         ledger.open("people", budget=other)
+
+
+def test_after_a_raise_the_first_budget_and_the_present_limit_open_the_account(ledger, people):
+    people.raise_limit(units(200, 10), why="new consent round")
+    people.raise_limit(units(300, 20), why="another round")
+    for budget in (units(100, 10), units(300, 20)):
+        assert ledger.open("people", budget=budget).id == people.id
+
+
+@pytest.mark.parametrize("other", [units(1000, 10), units(10, 1), units(200, 10), units(300, 10), units(100, 20)])
+def test_after_a_raise_every_other_budget_is_refused_with_both_limits(ledger, people, other):
+    people.raise_limit(units(200, 10), why="new consent round")
+    people.raise_limit(units(300, 20), why="another round")
+    with pytest.raises(Refused, match=r"exists with another limit: .* \(raised from .*\), not") as caught:
+        ledger.open("people", budget=other)
+    reopened = next(remedy for remedy in caught.value.remedies if remedy.kind == "reopen_account")
+    assert ledger.open(reopened["account"]).id == people.id
+
+
+def test_a_budget_above_a_raised_limit_offers_the_raise(tmp_path):
+    with ts.Ledger(tmp_path / "budget.db") as book:
+        account = book.open("clinic", budget=ts.approx_dp(epsilon=1, delta=1e-5))
+        account.raise_limit(ts.approx_dp(epsilon=3, delta=1e-5), why="agreed")
+        with pytest.raises(Refused, match=r"epsilon=3.* \(raised from .*epsilon=1\.0.*, not .*epsilon=10") as caught:
+            book.open("clinic", budget=ts.approx_dp(epsilon=10, delta=1e-5))
+        higher = next(remedy for remedy in caught.value.remedies if remedy.kind == "raise_limit")
+        account.raise_limit(read_loss(higher["budget"]), why="as offered")
+        assert book.open("clinic", budget=ts.approx_dp(epsilon=10, delta=1e-5)).limit.first == 10
 
 
 def test_another_unit_is_refused(ledger, people):

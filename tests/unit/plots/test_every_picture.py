@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -24,22 +25,31 @@ def words_of(node: ElementTree.Element) -> str:
 
 @functools.cache
 def drawn(name: str):
-    return PICTURES[name]()
+    """Return a picture and the text of its SVG file; it is saved first, because saving changes its font."""
+    picture = PICTURES[name]()
+    with tempfile.TemporaryDirectory() as folder:
+        saved = Path(plots.save(picture, Path(folder) / "picture.svg")).read_text(encoding="utf-8")
+    picture.canvas.draw()
+    return picture, saved
 
 
 @pytest.fixture(params=sorted(PICTURES))
-def figure(request):
-    picture = drawn(request.param)
-    picture.canvas.draw()  # saving a picture changes its font
-    return picture
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def figure(name):
+    return drawn(name)[0]
 
 
 def test_the_gallery_has_every_plot_function() -> None:
     assert set(plots.__all__) - NOT_PICTURES <= set(PICTURES)
 
 
-def test_a_saved_picture_has_its_words_as_text(figure, tmp_path: Path) -> None:
-    root = ElementTree.parse(plots.save(figure, tmp_path / "picture.svg")).getroot()
+def test_a_saved_picture_has_its_words_as_text(name: str) -> None:
+    figure, saved = drawn(name)
+    root = ElementTree.fromstring(saved)
     axes = figure.axes[0]
     texts = [words_of(node) for node in root.iter(f"{SVG}text")]
     everything = " ".join(texts)
@@ -121,6 +131,7 @@ def text_is_turned(words: str) -> bool:
     return words == "guessing"
 
 
+@functools.cache
 def share_under(lower, upper) -> float:
     """The share of a curve that lies within 1.2 pixels of another one."""
     one, other = (dense(line) for line in (lower, upper))
@@ -130,6 +141,7 @@ def share_under(lower, upper) -> float:
     return float(np.mean(gaps.min(axis=1) <= 1.2))
 
 
+@functools.cache
 def dense(line) -> np.ndarray:
     if line.get_linestyle() == "None":
         return np.empty((0, 2))

@@ -14,6 +14,7 @@ from matplotlib.text import Text
 import tallystick as ts
 from tallystick import plots
 from tallystick.errors import InvalidInput
+from unit.plots.gallery import planned
 
 LOSS = 20 * ts.gaussian(sigma=8)
 
@@ -131,7 +132,7 @@ def test_positions_draws_composition_above_the_last_iterate() -> None:
 
 
 def test_samples_has_one_named_line_per_route():
-    plans = [ts.adaptive.plan(queries=queries, tau=0.1, beta=0.05) for queries in (100, 10)]
+    plans = [planned(queries) for queries in (100, 10)]
     axes = plots.samples(plans).axes[0]
     assert {text.get_text() for text in axes.texts} == set(plans[0].bounds)
     assert all(list(line.get_xdata()) == [10, 100] for line in axes.lines)

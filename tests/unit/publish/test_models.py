@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
+import re
 
 import numpy as np
 import pyarrow
@@ -178,7 +180,7 @@ def test_fit_linear_from_registration_to_card(run, here):
     assert json.loads((here / "again.json").read_text()) == model
     assert len(run("charge", "list", "--json").document["found"]["charges"]) == 1
     assert run("card", "verify", "card.html").code == 0
-    assert "total of fit_0" in (here / "card.html").read_text()
+    assert "sum of age squared" in (here / "card.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -204,6 +206,69 @@ def test_registered_bounds_apply_and_a_column_without_a_type_says_where_to_decla
     assert refused.code == 2
     assert "declared within [0, 60]" in refused.errors
     assert run(*days, "--bounds", "days=0:60", "--dry-run").code == 0
+
+
+def words_of(page):
+    """The visible text of a page."""
+    body = page.split("<body", 1)[1].split('<script type="application/json"')[0]
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)))
+
+
+def test_the_card_of_a_linear_fit_shows_the_model_as_the_terminal_does(run, here):
+    assert run(*ADD).code == 0
+    screen = run(*FIT, "--where", "age > 25", "--card", "card.html").out
+    page = words_of((here / "card.html").read_text())
+    for name in ("age", "days", "intercept"):
+        value, ends = re.search(rf"  {name} +(\S+)  (\S+ to \S+)", screen).groups()
+        assert f"{name} {value} {ends}" in page
+        assert f"{name} {value} ({ends})" in page
+    assert "A linear model of cost on age and days, fitted to the rows of visits, after filter." in page
+    assert "What did this model use?" in page
+    assert "95 times in 100, privacy noise and sampling." in page
+    assert "Intervals include privacy noise and sampling." in page
+    for wrong in (" table ", " table's", "in every group", "noise only", "fit_0", "One total"):
+        assert wrong not in page, wrong
+    shown = run("card", "show", "card.html").out
+    assert "cost = age" in shown
+    assert "this model" in shown
+
+
+def test_a_changed_coefficient_on_a_card_is_found(run, here):
+    from tallystick.cards.card import Card, read_card
+
+    assert run(*ADD).code == 0
+    assert run(*FIT, "--card", "card.html").code == 0
+    for field, other_value in (("value", 7.0), ("upper", 9.0), ("name", "days")):
+        facts = json.loads(read_card("card.html")[0].to_json())
+        facts["model"]["coefficients"][0][field] = other_value
+        Card(facts).save("forged.html")
+        forged = run("card", "verify", "forged.html")
+        assert forged.code == 6
+        assert "model" in forged.errors
+
+
+def test_a_plan_that_is_not_that_of_a_linear_model_has_the_card_of_a_table():
+    from dataclasses import replace
+
+    from tallystick.cards.linear import LinearForm
+
+    plan = ts.linear_regression(visits(), target="cost", features=["age", "days"]).plan(rho=1).plan
+    form = LinearForm.of(plan)
+    assert (form.target, form.features, form.bounds[0]) == ("cost", ("age", "days"), (0.0, 110.0))
+    query = plan.query
+    fewer = replace(plan, query=replace(query, measures=query.measures[:-1]))
+    other_steps = replace(plan, query=replace(query, table=replace(query.table, steps=query.table.steps[1:])))
+    assert LinearForm.of(fewer) is None
+    assert LinearForm.of(other_steps) is None
+    assert LinearForm.of(visits().agg(n=ts.count()).plan(rho=1)) is None
+
+
+def test_the_card_of_a_model_without_intervals_says_why(run, here):
+    assert run(*ADD).code == 0
+    assert run(*other(FIT, ["--rho", "0.001"]), "--card", "card.html").code == 0
+    page = words_of((here / "card.html").read_text())
+    assert "How accurate is it? Not stated No interval: the noise" in page
+    assert run("card", "show", "card.html").code == run("card", "verify", "card.html").code == 0
 
 
 def test_a_fit_without_a_price_names_the_options_of_the_shell(run, here):

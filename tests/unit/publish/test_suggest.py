@@ -125,7 +125,7 @@ def test_no_noise_makes_a_suggestion_fail() -> None:
         assert 0 <= bound.lower < bound.upper <= 10
         assert all(cap.lower <= cap.value <= cap.upper and cap.value in CANDIDATES for cap in found.caps)
         assert "nan" not in str(found)
-        assert "Uncertain: the noise may hide" in str(found)
+        assert "Not certain: because of the noise it is possible that" in str(found)
         with pytest.raises(Refused, match=r"max_groups.*bounds of cost.*too noisy to rely on.*a higher cost"):
             found.applied(asked.plan.query.table)
         assert found.applied(ts.Private(made_up(3)).table(unit="who"), anyway=True).declared
@@ -140,8 +140,8 @@ def test_a_suggestion_that_the_noise_hardly_touches_is_applied_without_a_word() 
         asked = ts.suggest_caps(visits, by=["ward"], ranges={"cost": (0, 100_000)}, rho=rho)
         exact = run.integers(asked.plan)
         told[rho] = [drawn(asked, exact, seed) for seed in range(20)]
-    assert not any(found.says_nothing or "Uncertain" in str(found) for found in told[0.5])
-    assert all("Uncertain" in str(found) for found in told[0.0005])
+    assert not any(found.says_nothing or "Not certain" in str(found) for found in told[0.5])
+    assert all("Not certain" in str(found) for found in told[0.0005])
     truth = np.sort(table.column("cost").to_numpy()[np.unique(table.column("who").to_numpy(), return_index=True)[1]])
     for found in (*told[0.5], *told[0.0005]):  # values of a unit are drawn alike, so one each is beyond as often
         (bound,) = found.bounds
@@ -277,7 +277,7 @@ def test_an_end_that_may_lie_far_out_is_unsure(rho: float, is_applied: bool) -> 
         (bound,) = found.bounds
         assert bound.upper_quantile[2] > 10 * bound.upper  # the noise hides where the last hundredth ends
         assert bound.may_be_beyond < 0.2
-        (said,) = [line for line in lines(found) if "Uncertain" in line and "values from" in line]
+        (said,) = [line for line in lines(found) if "Not certain" in line and "values from" in line]
         assert "to 100,000 are usual, with" in said
         assert ("bounds of cost" not in found.says_nothing) is is_applied
 

@@ -60,7 +60,7 @@ def test_that_there_may_be_more_is_said_once() -> None:
         visits = ts.Private(awkward()).table(unit="pid").per_unit(max_rows_per_group=3)
         plan = visits.agg(n=ts.count()).plan(rho=0.5, caps_totals=totals)
         said = Release(plan, run.noisy(plan, run.integers(plan), SeededSource(5))).left_out
-        assert said.count("are counted per pid") + said.count("the true number may be higher") == 1
+        assert said.count("such rows of a pid were counted") + said.count("the true number may be higher") == 1
 
 
 def _line(**changed: Any) -> Line:
@@ -93,12 +93,78 @@ def test_a_line_is_too_noisy_to_tell_if_its_interval_holds_zero_and_half_of_the_
 def test_the_sentence_under_a_table_has_a_share_that_noise_alone_does_not_explain() -> None:
     large = _line(value=240, lower=140, share=0.48, share_lower=0.0811)
     by_chance = _line(value=240, lower=110, share=0.48, share_lower=0.0811)
-    assert words.effect([by_chance], "patient") == ""
-    said = words.effect([large], "patient")
+    assert words.effect([by_chance], "patient", words.Touched()) == ""
+    said = words.effect([large], "patient", words.Touched())
     assert said.startswith("At least 8.11 % of rows had a value of rating above 5")
     (details,) = [cell for cell in words.number_cells(large) if "%" in cell]
     assert details.startswith("8.11 %")
     assert "(8.11 % to " in str(large)
+
+
+def _rows(**changed: Any) -> Line:
+    """A line about rows over the limits: their share is 0 to 9.29 %."""
+    numbers: dict[str, Any] = {
+        "value": 100, "lower": 0, "upper": 290, "total": 3100, "total_lower": 3000, "total_upper": 3200,
+        "share": 0.03, "share_lower": 0.0, "share_upper": 0.09285, "may_be_more": True, "seen_to": 10,
+    }  # fmt: skip
+    return Line("rows over the caps, of each unit up to 10", did="were over", of="rows", **(numbers | changed))
+
+
+CERTAIN = {"value": 300, "lower": 250, "share_lower": 0.07945}
+COUNTS = words.Touched.of([("count", None)])
+MEANS = words.Touched.of([("mean", 0.0), ("count_units", None)])
+
+
+def test_rows_that_may_be_over_the_limits_are_said_with_their_direction() -> None:
+    """Silence was read as "nothing is left out": the share was 0 to 9.29 % and no line said so."""
+    up_to = words.effect([_rows()], "patient", COUNTS)
+    assert up_to == (
+        "Up to 9.29 % of rows may be over the limits per patient (counting at most 10 such rows of a patient) and "
+        "would not be counted in full: the true numbers of rows may be higher."
+    )
+    assert words.effect([_rows(**CERTAIN)], "patient", COUNTS) == (
+        "At least 7.94 % of rows are over the limits per patient and are not counted in full: the true numbers of "
+        "rows are higher."
+    )
+    assert words.effect([_rows(share_upper=0.0099)], "patient", COUNTS) == ""
+    by_chance = words.effect([_rows(value=240, lower=110, share_lower=0.01)], "patient", COUNTS)
+    assert by_chance.startswith("Up to 9.29 %")  # the noise alone gives such a lower end in 1 of 40 releases
+    hidden = words.effect([_rows(value=240, lower=110, share_lower=0.01, share_upper=0.9)], "patient", COUNTS)
+    assert hidden == "The effect of limits and bounds is too noisy to tell."
+    alone = dict.fromkeys(("total", "share", "share_lower", "share_upper"))
+    assert words.effect([_rows(**alone)], "patient", COUNTS).startswith("Up to 290 rows may be over")
+
+
+def test_the_direction_fits_the_columns_of_the_table() -> None:
+    sums = words.Touched.of([("sum", 0.0)])
+    signed = words.Touched.of([("sum", -5.0), ("count", None)])
+    over = [_rows(**CERTAIN)]
+    assert words.effect(over, "patient", sums).endswith("in full: the true sums are higher.")
+    assert words.effect(over, "patient", signed).endswith(
+        "the true numbers of rows are higher, and the true sums are different."
+    )
+    of_means = words.effect(over, "patient", MEANS)
+    assert of_means.endswith("over the limits per patient: patients with many rows weigh less in means.")
+    assert "sums" not in of_means
+    assert words.effect([_rows()], "patient", MEANS) == ""
+
+
+def test_people_in_too_many_groups_are_said_where_people_are_counted() -> None:
+    groups = Line(
+        "units with more than 2 groups", 40, 0, 120, "had more than 2 groups", "patients", 9983, 9900, 10_060,
+        0.004, 0.0, 0.01215, limit=2, is_of_groups=True,
+    )  # fmt: skip
+    said = words.effect([groups], "patient", MEANS)
+    assert said == (
+        "Up to 1.22 % of patients may be in more than 2 groups and would not be counted in all of them: the true "
+        "numbers of patients may be higher."
+    )
+    assert words.effect([groups], "patient", COUNTS) == ""
+
+
+def test_details_and_the_line_under_a_table_have_the_same_end_of_a_share() -> None:
+    assert words.number_cells(_rows())[2] == "at most 9.29 % of these"
+    assert words.number_cells(_rows(**CERTAIN))[2] == "at least 7.94 %"
 
 
 def test_a_line_that_is_too_noisy_keeps_its_numbers_in_json() -> None:
@@ -124,3 +190,17 @@ def test_a_line_about_a_column_has_words_and_no_number() -> None:
     assert not line.too_noisy
     cells = dict(zip(CELLS, line.to_cells(), strict=True))
     assert (cells["what"], cells["about"], cells["value"], cells["too_noisy"]) == ("age", "mean of age", None, None)
+
+
+def test_cells_without_a_value_are_named_as_too_noisy_and_explained_once() -> None:
+    cells = {"region": ["north", "west", "east"], "sex": ["m", "m", "f"]}
+    ages = {"age": [None, 50, 48.0], "age_lower": [None, 1, 47.0], "age_upper": [None, 100, 49.0]}
+    said = words.too_noisy_to_use(cells | ages, {"age": (0.0, 110.0)}, ["region", "sex"])
+    assert said == (
+        "Too noisy to use: age of north m and west m (the interval covers more than half of the bounds 0 to 110). "
+        '"-" means no value: the noise hides it.'
+    )
+    many = {"g": list("abcde"), "age": [None] * 5, "age_lower": [None] * 5, "age_upper": [None] * 5}
+    assert "age of a, b, c and 2 more groups (" in words.too_noisy_to_use(many, {"age": (0.0, 110.0)}, ["g"])
+    spread = {"sd": [None], "sd_lower": [None], "sd_upper": [None]}
+    assert words.too_noisy_to_use(spread, {}, []) == words.HIDDEN

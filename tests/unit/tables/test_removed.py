@@ -163,11 +163,11 @@ def test_a_release_says_what_its_intervals_are_about_wherever_it_is_shown(accoun
     assert all(0 <= each.lower <= each.value <= each.upper for each in made.removed())
     for shown in (made.to_json(), made.about_csv()):
         assert INTERVALS in shown
-        assert "were over the limits (at most 10 are counted per patient)" in shown
+        assert "were over the limits (at most 10 such rows of a patient were counted)" in shown
         assert "had a value of cost above 10" in shown
     for shown in (str(made), made._repr_html_()):
         assert NOISE_ONLY in shown
-    assert any("rows over the limits (first 10 per patient)" in line for line in made.details())
+    assert any("rows over the limits (at most 10 per patient)" in line for line in made.details())
     made.to_csv(tmp_path / "t.csv")
     [first, n, c, *rest] = csv.DictReader(io.StringIO(beside(tmp_path / "t.csv").read_text()))
     assert first["about"] == INTERVALS

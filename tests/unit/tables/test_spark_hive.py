@@ -13,7 +13,7 @@ import tallystick as ts
 from tallystick.errors import Refused
 from tallystick.ledger import Ledger
 from tallystick.publish.datasets import identified
-from unit.tables.test_spark import java, session  # noqa: F401
+from unit.tables.spark_sessions import session
 from unit.tables.test_spark_identity import account_with, people_counted
 
 if importlib.util.find_spec("pyspark") is None:
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 
 @pytest.fixture(scope="module")
-def spark(java: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:  # noqa: F811
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session with a metastore of Hive in memory."""
     database = "jdbc:derby:memory:tallystick;create=true"
     hive = {
@@ -33,12 +33,9 @@ def spark(java: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Ite
         "spark.hadoop.hive.metastore.schema.verification": "false",
     }
     folder = tmp_path_factory.mktemp("hive")
-    found = session("local[2]", folder, hive)
-    found._jvm.java.lang.System.setProperty("derby.system.home", str(folder))  # Derby writes its log there
-    try:
+    with session("local[2]", folder, hive) as found:
+        found._jvm.java.lang.System.setProperty("derby.system.home", str(folder))  # Derby writes its log there
         yield found
-    finally:
-        found.stop()
 
 
 @pytest.mark.parametrize("kind", ["PARQUET", "ORC"])

@@ -19,7 +19,7 @@ from tallystick.tables import identity
 from tallystick.tables.engines import spark_local, spark_plan
 from tallystick.tables.reader import Reader, open_engine
 from tallystick.tables.sources import source_of
-from unit.tables.test_spark import java, session  # noqa: F401
+from unit.tables.spark_sessions import shared_session
 
 if importlib.util.find_spec("pyspark") is None:
     pytest.skip("pyspark is not installed", allow_module_level=True)
@@ -33,17 +33,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def spark(java: dict[str, str], folder: Path) -> Iterator[Any]:  # noqa: F811
-    found = session("local[2]", folder)
+def spark(folder: Path) -> Iterator[Any]:
+    found = shared_session()
     found.sql("CREATE DATABASE clinic")
     found.range(3).toDF("who").write.saveAsTable("clinic.visits")
     found.range(4).toDF("who").write.saveAsTable("default.visits")
     found.range(5).toDF("who").write.parquet(str(folder / "files"))
     found.sql("CREATE VIEW clinic.seen AS SELECT who FROM clinic.visits WHERE who IN (SELECT who FROM default.visits)")
-    try:
-        yield found
-    finally:
-        found.stop()
+    yield found
+    found.sql("DROP DATABASE clinic CASCADE")
+    found.sql("DROP TABLE default.visits")
 
 
 @pytest.fixture(autouse=True)

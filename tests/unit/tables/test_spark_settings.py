@@ -17,7 +17,7 @@ from tallystick.ledger import Ledger
 from tallystick.tables.engines import spark_settings
 from tallystick.tables.reader import open_engine
 from tallystick.tables.sources import source_of
-from unit.tables.test_spark import java, session  # noqa: F401
+from unit.tables.spark_sessions import shared_session
 
 if importlib.util.find_spec("pyspark") is None:
     pytest.skip("pyspark is not installed", allow_module_level=True)
@@ -26,13 +26,11 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 
 @pytest.fixture(scope="module")
-def spark(java: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:  # noqa: F811
-    found = session("local[2]", tmp_path_factory.mktemp("settings"))
+def spark() -> Iterator[Any]:
+    found = shared_session()
     found.range(9).toDF("who").write.saveAsTable("visits")
-    try:
-        yield found
-    finally:
-        found.stop()
+    yield found
+    found.sql("DROP TABLE visits")
 
 
 @contextmanager

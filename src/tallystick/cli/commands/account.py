@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallystick.cli.commands.budget import left_text
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.cli.question import listed
 from tallystick.digits import typed
@@ -129,7 +130,7 @@ def say(out: Console, account: Account) -> None:
         *([f"         that is {limit}"] if limit else []),
         *([f"         {WHAT_RHO_IS}"] if account.currency.kind == "zcdp" else []),
         f"used     {account.used}" + (f"   ({used})" if used else ""),
-        f"left     {account.remaining.text(upward=False)}",
+        f"left     {left_text(account.remaining, account.limit)}",
     ]
     parent = account.parent
     if parent is not None:
@@ -161,7 +162,8 @@ def raise_(
         facts = {**account.to_dict(), "was": old.to_dict(), "quoted_delta": after, "dry_run": dry_run}
         sentences = [f"{'Would raise' if dry_run else 'Raised'} {name} from {old} to {new}"]
         if old.as_epsilon_at(before):
-            sentences.append(f"The limit was {old.as_epsilon_at(before)} and is then {new.as_epsilon_at(after)}")
+            is_now = "would then be" if dry_run else "is now"
+            sentences.append(f"The limit was {old.as_epsilon_at(before)} and {is_now} {new.as_epsilon_at(after)}")
         if before != after:
             sentences.append(f"Its epsilon is shown at delta {typed(after)} from now on (it was {typed(before)})")
         sentences.append(_EARLIER_CARDS)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import shlex
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from tallystick.cli.output import Answer, Details, Json, Place, Quiet, Screen, deliver
+from tallystick.cli.wording import running_command
 from tallystick.digits import moment, percent_up, plural
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.denial import counts_that_fit
-from tallystick.ledger.filters import WHAT_RHO_IS, why_quoted
+from tallystick.ledger.filters import WHAT_RHO_IS, Amount, why_quoted
 from tallystick.printing import visible
 from tallystick.tables.layout import Column
 from tallystick.tables.layout import lines as lines_of
@@ -74,12 +75,26 @@ def amount_lines(account: Account) -> list[str]:
     used, limit, left = account.used, account.limit, account.remaining
     columns = [
         Column("", ("limit", "used", "left"), is_text=True),
-        Column("", (str(limit), str(used), left.text(upward=False)), is_text=True),
+        Column("", (str(limit), str(used), left_text(left, limit)), is_text=True),
         Column("", (account.in_epsilon(limit), account.in_epsilon(used), ""), is_text=True),
     ]
     share = Fraction(used.a0, limit.a0)
     lines = [*lines_of(columns)[1:], f"[{bar(used.a0, limit.a0)}] {percent_up(share)} used"]
     return [f"  {line}" for line in lines]
+
+
+LITTLE: Final = Fraction(1, 1000)
+"""Share of a limit below which people read that nothing is left."""
+
+
+def left_text(left: Amount, limit: Amount) -> str:
+    """Return what is left for people; JSON has all digits.
+
+    >>> from tallystick.ledger.filters import Filter
+    >>> left_text(Amount(Filter("approx"), 45564), Amount(Filter("approx"), 10**12))
+    'nothing'
+    """
+    return "nothing" if left.a0 < LITTLE * limit.a0 else left.text(upward=False)
 
 
 def history_lines(account: Account, events: list[Event]) -> list[str]:
@@ -104,7 +119,8 @@ def fit_lines(account: Account, fits: list[tuple[int, int]]) -> list[str]:
     """Return what could still be published."""
     known = [(number, error) for number, error in fits if number]
     if not known:
-        return ["Nothing useful fits what is left. To raise the limit: tallystick account raise"]
+        higher = f"tallystick account raise {shlex.quote(account.name)} --budget BUDGET --why REASON"
+        return [f"Nothing useful fits what is left. To raise the limit: {higher}{running_command().ledger}"]
     offers = [
         f"  {number:,} more count{'s' * (number > 1)} with an error of ±{error} {plural(account.unit)}"
         for number, error in known

@@ -11,6 +11,7 @@ from tallystick.cli.output import Answer, Json, Place, deliver, working
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger.book import opened, place_of
 from tallystick.regular_file import regular, write_whole
+from tallystick.tables.reporting.line import CELLS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,14 +35,19 @@ def show(file: File, details: Details = False, as_json: Json = False) -> None:
     """Show a card in the terminal."""
     from tallystick.cards import read_card
     from tallystick.cards.summary import detail_lines, summary_lines
+    from tallystick.cards.training import training_lines
 
-    facts = read_card(file)[0].facts
-    try:
-        lines = summary_lines(facts, str(file))
-        if details:
-            lines += detail_lines(facts)
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
-        raise InvalidInput("card", str(file), "a privacy card with all its parts") from None
+    training = training_lines(file)
+    if training is not None:
+        facts, lines = training
+    else:
+        facts = read_card(file)[0].facts
+        try:
+            lines = summary_lines(facts, str(file))
+            if details:
+                lines += detail_lines(facts)
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
+            raise InvalidInput("card", str(file), "a privacy card with all its parts") from None
 
     def say(out: Console) -> None:
         for line in lines:
@@ -95,6 +101,7 @@ def verify(
     """
     from tallystick.cards import check_card, read_card
     from tallystick.cards.card import is_page
+    from tallystick.cards.check import OTHER_TABLE
 
     card, text = read_card(file)
     if not data_only and not is_page(text) and file.suffix.lower() in _PAGES:
@@ -106,6 +113,8 @@ def verify(
     wrong = [finding for finding in findings if finding.problem]
     outdated = [finding for finding in findings if finding.outdated]
     if wrong:
+        if all(finding.problem == OTHER_TABLE for finding in wrong) and not outdated:
+            raise LedgerIntegrity(_OTHER_TABLE)
         raise LedgerIntegrity(
             "\n".join(["the card does not say what the ledger says:", *(str(each) for each in wrong)])
         )
@@ -142,6 +151,7 @@ def _not_verified(parts: list[Finding]) -> Refused:
     return Refused("\n".join([first, *map(str, parts)]), remedies=_DATA_ONLY, code=code)
 
 
+_OTHER_TABLE = "the table file differs from what was published. Card and ledger agree"
 _PAGES = (".html", ".htm")
 _NO_PAGE = "page_not_verified"
 _DATA_ONLY = (Remedy("set_argument", argument="data_only", value=True),)
@@ -157,8 +167,14 @@ _OUTDATED = (
 
 
 def _text_of(table: Path) -> str:
+    wanted = "the .csv file of the table that was published with the card"
+    if table.suffix.lower() in (".json", ".parquet", ".arrow"):
+        raise InvalidInput("table", str(table), f"{wanted}: other forms of it are not compared")
     try:
         with open(table, encoding="utf-8", newline="", opener=regular) as file:
-            return file.read()
+            text = file.read()
     except (OSError, UnicodeDecodeError):
-        raise InvalidInput("table", str(table), "the .csv file that was written with the card") from None
+        raise InvalidInput("table", str(table), wanted) from None
+    if text.startswith(",".join(CELLS)):
+        raise InvalidInput("table", str(table), f"{wanted}: this one is about its columns")
+    return text

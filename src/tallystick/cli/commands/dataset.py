@@ -353,7 +353,7 @@ def _told(said: Any) -> str:
     if said is None:
         return "not set"
     if not isinstance(said, Mapping):
-        return str(said)
+        return typed(said) if isinstance(said, float) else str(said)
     return ", ".join(
         f"{name} ({len(v)} groups)" if isinstance(v, list) else f"{name}={typed(v)}" for name, v in said.items()
     )

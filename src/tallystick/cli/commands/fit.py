@@ -13,6 +13,7 @@ from tallystick.cli import question as ask
 from tallystick.cli.outcomes import Performed, perform, say_answer
 from tallystick.cli.output import Answer, Details, DryRun, Json, Place, Quiet, Screen, Why, deliver, working
 from tallystick.digits import interval, nearest, value_within
+from tallystick.inference.regression import APPROXIMATE
 from tallystick.ledger.book import opened, place_of
 from tallystick.printing import escaped
 from tallystick.publish import datasets
@@ -29,9 +30,6 @@ app = typer.Typer(help="Fit a model of a dataset.", no_args_is_help=True, rich_m
 NOISY = (
     "Every number is noisy. The error depends on the data, so it is not known. With a label that few rows have, the "
     "result is noise."
-)
-APPROXIMATE = (
-    "Intervals include privacy noise and sampling. They are approximate and assume an even spread around the line."
 )
 
 Target = Annotated[str, typer.Option("--target", help="The column that is predicted.")]

@@ -13,6 +13,7 @@ import typer
 from tallystick.cli.commands import ledger_upkeep
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.cli.wording import in_shell, running_command
+from tallystick.digits import people
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.chain import check_reason
@@ -216,11 +217,13 @@ def verify(
         free = f" and {report.free} that cost nothing" if report.free else ""
         paid = report.charges - report.free
         out.print(
-            f"intact: {report.entries} entries, {report.accounts} accounts, {paid} charge{'s' * (paid != 1)}{free}"
+            f"intact: {report.entries} entr{'y' if report.entries == 1 else 'ies'}, "
+            f"{people(report.accounts, 'account')}, {people(paid, 'charge')}{free}"
         )
         out.print(f"head {report.head}", soft_wrap=True)
         if receipts:
-            out.print(f"{len(receipts)} receipts agree with the record")
+            agree = "agrees" if len(receipts) == 1 else "agree"
+            out.print(f"{people(len(receipts), 'receipt')} {agree} with the record")
         if report.sealed:
             out.print("every entry since its governance began is sealed")
         if report.distrusted:

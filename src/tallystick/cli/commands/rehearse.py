@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 CAUSES = [
-    "noise: half of the 95 % interval. limits: rows over the limits count less or not at all.",
-    "bounds: values outside count as the bound. all: the three together; limits and bounds may cancel.",
+    "noise: half of the 95 % interval. limits: rows over the limits count less or are not counted.",
+    "bounds: values outside count as the bound.",
+    "all: the noise, plus how far limits and bounds together move the value. These two may cancel.",
 ]
 """What each column of the table is."""
 

@@ -46,8 +46,13 @@ class Examples:
         """Check containers only: types and lengths. The first example of each unit, or of each id, stays."""
         allowed = "two or more tensors with one example per row, such as (inputs, targets)"
         given = getattr(given, "tensors", given)  # a TensorDataset
-        if not isinstance(given, (tuple, list)) or len(given) < 2 or not all(isinstance(t, Tensor) for t in given):
+        if not isinstance(given, (tuple, list)) or len(given) < 2:
             raise InvalidInput("tensors", type(given).__name__, allowed)
+        if other := [type(each).__name__ for each in given if not isinstance(each, Tensor)]:
+            problem = (
+                f"inputs and targets must be tensors, and one is of type {other[0]}. Convert it: torch.as_tensor(array)"
+            )
+            raise InvalidInput("tensors", other[0], "", problem=problem)
         for tensor in given:
             _require_rows(tensor)
         if any(t.dim() == 0 or len(t) != len(given[0]) for t in given):

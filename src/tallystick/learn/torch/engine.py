@@ -53,9 +53,10 @@ _ROOM = 52 << 20  # bytes of written-out gradients in a micro-batch
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
+ONE_FOR_ALL = "The loss returns one number for the batch. Use {}(reduction='none')."
 PER_EXAMPLE = (
-    "one loss per example: a vector as long as the batch, as reduction='none' gives for one number per example; of "
-    "several, their sum or mean: lambda out, target: loss(out, target).flatten(1).mean(1)"
+    "The loss returns a result of shape {shape}. It must return one number per example: shape ({rows},). For several "
+    "numbers per example use their mean: lambda out, target: loss(out, target).flatten(1).mean(1)"
 )
 
 
@@ -226,7 +227,9 @@ class Engine:
             losses = self.loss(self.model(*tensors[:-1]), tensors[-1])
         if not isinstance(losses, Tensor) or losses.shape != (len(tensors[0]),):
             shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
-            raise InvalidInput("loss", f"a result of shape {shape}", PER_EXAMPLE)
+            name = type(self.loss).__name__ if isinstance(self.loss, nn.Module) else "a loss with "
+            problem = PER_EXAMPLE.format(shape=shape, rows=len(tensors[0])) if shape else ONE_FOR_ALL.format(name)
+            raise InvalidInput("loss", f"a result of shape {shape}", "", problem=problem)
         return losses
 
     def _by_vmap(self, tensors: Sequence[Tensor]) -> dict[int, Gradients]:
@@ -548,7 +551,7 @@ def refuse(model: nn.Module, loss: Loss, *, slow: bool) -> None:
     if not callable(loss):
         raise InvalidInput("loss", loss, "a function of the model's output and the target")
     if getattr(loss, "reduction", "none") != "none":
-        raise InvalidInput("loss", loss, PER_EXAMPLE)
+        raise InvalidInput("loss", loss, "", problem=ONE_FOR_ALL.format(type(loss).__name__))
     trained = [p for p in model.parameters() if p.requires_grad]
     if not trained:
         raise InvalidInput("model", type(model).__name__, "a model with a parameter that requires a gradient")

@@ -24,9 +24,11 @@ import torch
 from torch import nn
 
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput, Refused, RunEnded
+from tallystick.digits import percent_up
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused, RunEnded
 from tallystick.learn.torch.batches import Batch, Examples
 from tallystick.learn.torch.correlated import CorrelatedNoise
+from tallystick.learn.torch.denial import blocks_denied, plan_denied
 from tallystick.learn.torch.engine import Engine, Loss
 from tallystick.learn.torch.masks import secret_masks
 from tallystick.learn.torch.noise import SLACK, SUMS, LatticeNoise
@@ -48,8 +50,11 @@ ONLY_OURS = (
 )
 
 
-ONE_EACH = "no units were named: that nobody has several examples is the word of whoever trained"
-GOES_ON = "steps before {} of this run were taken earlier: load the model that they made, or they are wasted"
+ONE_EACH = "no units were given. It was not checked that each person has only one example"
+GOES_ON = (
+    "this run continues at step {}. Earlier steps trained the model that was saved then: load it, or their result is "
+    "lost"
+)
 NOT_STEPPED = (
     "every batch must be stepped: leaving one out would tell what was in it. The charge of the run stays; steps that "
     "are left can be taken under the same key"
@@ -73,16 +78,16 @@ UNDECLARED = (
 class Trainer(OnlyOne):
     """A private training run of one model.
 
-    ``noise`` is ``"secure"`` (cryptographic bits, floating-point law) or ``"exact"``. With ``pay="whole"`` the plan is
+    ``noise`` is ``"secure"`` (secure random numbers, rounded) or ``"exact"``. With ``pay="whole"`` the plan is
     charged before the first step. With ``pay="blocks"`` each block of ``block`` steps is charged before its first step,
     so that stopping early saves the rest; ``trainer.run.costs()`` compares both. Steps are always taken from the ledger
     a block at a time (default: a tenth of them), and the rest of a block is lost when a run crashes. Without an account
     nothing is recorded.
 
     ``classes`` declares the labels, as a number of classes or as a list: an example with another label has gradient
-    zero. Of several labels per example, those that the loss ignores (``ignore_index``, else -100) take nothing out.
+    zero. If an example has several labels, the label that the loss ignores (``ignore_index``, else -100) is allowed.
     ``slow`` allows models that the engine does not know. ``correlated`` noise, for cyclic plans, costs the same and
-    mostly cancels in the sum of the steps; it remembers as many gradients as a turn has steps.
+    mostly cancels in the sum of the steps. It keeps the noise of one turn in memory, which is one gradient per step.
     """
 
     def __init__(
@@ -147,7 +152,7 @@ class Trainer(OnlyOne):
         if account is None:
             for name, value in (("why", why), ("key", key), ("block", block)):
                 if value is not None:
-                    raise InvalidInput(name, value, "nothing, unless an account is given too")
+                    raise InvalidInput(name, value, "", problem=f"{name}= needs account=")
             return None
         if not callable(getattr(account, "training", None)):
             raise InvalidInput("account", account, "an account, as ledger.open(name, budget=...) gives")
@@ -191,19 +196,19 @@ class Trainer(OnlyOne):
 
     def facts(self) -> list[tuple[str, str]]:
         """What a card says about the run; all of it is public."""
-        source = {"secure": "cryptographic bits, floating-point law", "exact": "cryptographic bits, exact law"}
-        wide = (
-            f"{self.plan.noise_multiplier:.6g} times the clip and 1/{1 / SLACK[self.noise.kind]:.0f} more, for rounding"
-        )
+        source = {"secure": "secure random numbers, rounded", "exact": "secure random numbers, exact"}
+        wider = percent_up(SLACK[self.noise.kind])
+        wide = f"{self.plan.noise_multiplier:.6g} times the clip, and {wider} more because sums are rounded"
         alike = ", correlated over a turn" if isinstance(self.noise, CorrelatedNoise) else ""
-        unit, change = self.plan.protects.unit, self.plan.protects.adjacency.value.replace("_", " or ")
+        unit = self.plan.protects.unit
+        change = "replaced" if self.plan.protects.adjacency.value == "replace" else "added or removed"
         return [
             ("model", f"{type(self.model).__name__} with {sum(self.engine.sizes):,} trained parameters"),
             ("optimizer", type(self.optimizer).__name__),
-            ("protected", f"one example{f', that is one {unit}' if unit else ''} ({change})"),
+            ("protected", f"one example{f', that is one {unit}' if unit else ''}, {change}"),
             ("examples", self._whose),
             ("labels", self._labels()),
-            ("batches", f"{self.plan.batches}, dealt by us: {self.plan}"),
+            ("batches", f"{self.plan.batches}, drawn by tallystick: {self.plan}"),
             ("steps", f"{self.taken:,} of {self.plan.steps:,} taken here"),
             ("divisor", f"{self.plan.expected_batch:g}, declared"),
             ("clip", f"every example's gradient to norm {self.clip:g}"),
@@ -224,16 +229,14 @@ class Trainer(OnlyOne):
         return self.run.receipts[0] if self.run is not None and self.run.receipts else None
 
     def batches(self, tensors: Any, *, units: Sequence[Any] | None = None, ids: Any = None) -> Iterator[Batch]:
-        """The batches of the run, drawn by the priced rule; the last tensor is the target.
+        """The batches of the run, drawn as the plan says; the last tensor is the target.
 
         Checks the model on made-up examples of these shapes, charges, and only then looks at the examples. ``units``
         names the person of each example; the first example of each stays. Cyclic plans need ``ids``, whole numbers
         that an example keeps when others leave: they decide whose turn it is.
         """
         examples = Examples.of(tensors, units, ids)
-        self._whose = (
-            ONE_EACH if units is None and ids is None else "the first of each unit that was named, and no more"
-        )
+        self._whose = ONE_EACH if units is None and ids is None else "one of each unit: the first one"
         examples.require(self.plan)
         target = examples.tensors[-1]
         self._has_places = target.dim() > 1
@@ -281,7 +284,13 @@ class Trainer(OnlyOne):
                 self._leave(step + 1)
                 raise Refused(NOT_STEPPED)
         if previous == _NO_STEP:
-            raise RunEnded(f"{self._ended}; nothing was trained. Try: a new Trainer, with another key if it has one")
+            raise self._untrained()
+
+    def _untrained(self) -> RunEnded:
+        """The error of a run that got no step at all."""
+        if self.run is None or not self.run.stopped:
+            return RunEnded(f"{self._ended}; nothing was trained. Try: a new Trainer, with another key if it has one")
+        return blocks_denied(self.run, self.plan)
 
     def _leave(self, dealt: int) -> None:
         """Warn if the loop is left before the last batch of the plan was dealt."""
@@ -301,6 +310,8 @@ class Trainer(OnlyOne):
         except RunEnded as ended:
             self._ended = str(ended)
             return None
+        except BudgetExceeded as problem:
+            raise plan_denied(problem, self.run, self.plan) from None
 
     def step(self, batch: Batch) -> None:
         """Clip, sum, add noise, divide by the public expected batch, and let the optimizer step."""

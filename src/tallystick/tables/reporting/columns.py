@@ -8,7 +8,7 @@ from tallystick.digits import typed
 from tallystick.printing import visible
 from tallystick.tables.aggregates import ColumnMeasure, Histogram
 from tallystick.tables.reporting.limits import outside_parts
-from tallystick.tables.reporting.words import contribution
+from tallystick.tables.reporting.words import Touched, contribution
 from tallystick.tables.steps import EachRow
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ def capped(query: Query, who: str) -> str:
         return "every row counts once"
     groups, rows = limits_of(query)
     return contribution(who, groups=groups, rows=rows)
+
+
+def touched(query: Query) -> Touched:
+    """Return which columns of a table limits per person touch."""
+    return Touched.of((measure.kind, getattr(measure, "lower", None)) for _, measure in query.measures)
 
 
 def bounded(query: Query) -> list[str]:

@@ -123,13 +123,15 @@ def units_over(part: UnitsOver, reading: Reading) -> Iterator[Line]:
     """Report the units with more groups, or more rows in some group, than count."""
     did = words.had_more(part.cap, are_groups=part.groups)
     label = words.over_label(part.cap, reading.who, are_groups=part.groups)
-    yield reading.line(part, 0, words.UNITS, did, label=label)
+    line = reading.line(part, 0, words.UNITS, did, label=label)
+    yield replace(line, limit=part.cap, is_of_groups=part.groups)
 
 
 def rows_over(part: RowsOver, reading: Reading) -> Iterator[Line]:
     """Report the rows over the caps. They are beside the rows that count, and may be more."""
     did, label = words.were_over_limits(part.seen_to, reading.who), words.rows_label(part.seen_to, reading.who)
-    yield reading.line(part, 0, words.ROWS, did, label=label, is_beside=True)
+    line = reading.line(part, 0, words.ROWS, did, label=label, is_beside=True)
+    yield replace(line, seen_to=part.seen_to)
 
 
 def values_outside(part: Outside, reading: Reading) -> Iterator[Line]:

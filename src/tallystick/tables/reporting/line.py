@@ -14,6 +14,8 @@ CELLS: Final = (
     "share", "share_lower", "share_upper", "too_noisy",
 )  # fmt: skip
 """Columns of ``table.about.csv``, in which each line is a row."""
+NOT_IN_DATA: Final = ("label", "seen_to", "limit", "is_of_groups")
+"""Fields that choose words. The sentence has them already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,12 @@ class Line:
     """Name of what is counted, for a table of details."""
     may_be_more: bool = False
     """True if units may have lost more than is counted: then the true share may be above ``share_upper``."""
+    seen_to: int = 0
+    """Rows over the limits that are counted of one person, at most; 0 for other lines."""
+    limit: int = 0
+    """The limit per person that is exceeded; 0 if it is not one limit."""
+    is_of_groups: bool = False
+    """True if the limit is one on groups."""
 
     @property
     def too_noisy(self) -> bool:
@@ -53,8 +61,7 @@ class Line:
 
     def to_data(self) -> dict[str, Any]:
         """Return plain JSON data: the numbers as drawn, ``too_noisy``, and the sentence."""
-        data = asdict(self)
-        del data["label"]
+        data = {name: value for name, value in asdict(self).items() if name not in NOT_IN_DATA}
         return {**data, "too_noisy": self.too_noisy, "said": str(self)}
 
     def to_cells(self) -> list[Any]:

@@ -42,8 +42,9 @@ RULES = (
     "a moment in a column of timestamps counts as its day, in UTC",
     "numbers beyond 1e300 count as 1e300, those closer to 0 than 1e-300 as 0",
     "measures are rounded down to a public power-of-two step and added as integers",
-    "a unit with more rows in a group than allowed keeps them all at a smaller weight, rounded down",
-    "a unit with more groups than allowed keeps those with the smallest keyed hash of (unit, group)",
+    "if one unit has more rows in a group than the limit, each counts less: the limit divided by their number",
+    "if one unit is in more groups than the limit, rows in the other groups are not counted",
+    "a keyed hash of unit and group chooses the groups that count; weights are rounded down",
 )
 
 
@@ -321,6 +322,7 @@ def _quantity(label: str, who: str) -> str:
     for beginning, words in (
         ("units", plural(who)),
         ("rows over the caps, of each unit", f"rows over the limits, of each {who}"),
+        ("rows over the cap on rows, in each group, of each unit", f"rows over the limit in each group, of each {who}"),
     ):
         if label.startswith(beginning):
             return visible(f"{words}{label.removeprefix(beginning)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.printing import visible
 from tallystick.tables import layout
 from tallystick.tables.reporting import words
-from tallystick.tables.reporting.columns import capped, described, limits_of, measured, person
+from tallystick.tables.reporting.columns import capped, described, limits_of, measured, person, touched
 from tallystick.tables.reporting.limits import outside_parts
 from tallystick.tables.reporting.line import Line
 from tallystick.tables.reporting.plan import column_lines
@@ -53,17 +53,17 @@ class Report:
         return [line for line in lines if line]
 
     def effect(self, limits: Sequence[Line]) -> str:
-        """Return the effect of limits and bounds in one sentence; empty if it is small for certain."""
-        if limits:
-            return words.effect(limits, self.who)
+        """Return the effect of limits and bounds in sentences; empty if it is small or touches no column."""
         query = self.plan.query
+        if limits:
+            return words.effect(limits, self.who, touched(query))
         return words.not_measured(limits=any(query.can_leave_out), bounds=bool(outside_parts(query)))
 
     def details(self, limits: Sequence[Line]) -> list[str]:
         """Return what limits and bounds changed as a table, and what each column is."""
         query = self.plan.query
         groups, rows = limits_of(query)
-        lines = [f"Limits: {capped(query, self.who)}.", words.how_limits_work(groups=groups, rows=rows), ""]
+        lines = [f"Limits: {capped(query, self.who)}.", words.how_limits_work(self.who, groups=groups, rows=rows), ""]
         if limits:
             lines += ["What limits and bounds changed (95 % intervals, privacy noise only)", *_changes(limits), ""]
         if any(line.of == words.COUNTED for line in limits):

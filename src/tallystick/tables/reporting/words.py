@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.digits import percent_down, percent_up, plural, typed, with_error
@@ -32,6 +33,8 @@ SAID_FROM: Final = 0.01
 """Share from which the effect of limits and bounds is said under a table. Details have every share."""
 NOISY_VALUES: Final = "values too noisy to use"
 """Name of the row of ``table.about.csv`` that says which values those are."""
+HIDDEN: Final = '"-" means no value: the noise hides it.'
+"""The meaning of a cell without a value."""
 NAMED: Final = 3
 """Groups that a sentence names."""
 
@@ -41,7 +44,7 @@ def too_noisy_to_use(
 ) -> str:
     """Return which means and quantiles are too noisy to use: by released numbers and public bounds alone.
 
-    A cell without a value is not named, because the table shows that the noise hides it.
+    A cell without a value is named, too, and the sentence says how the table shows it.
 
     >>> data = {"ward": ["a", "b"], "age": [2, 3], "age_lower": [0, 2.9], "age_upper": [5, 3.1]}
     >>> too_noisy_to_use(data, {"age": (0.0, 5.0)}, ["ward"])
@@ -54,17 +57,20 @@ def too_noisy_to_use(
         if places:
             bounds = f"(the interval covers more than half of the bounds {typed(low)} to {typed(high)})"
             sentences.append(f"{escaped(name)}{_of_groups(data, places, groups)} {bounds}")
-    return f"Too noisy to use: {'; '.join(sentences)}." if sentences else ""
+    said = [f"Too noisy to use: {'; '.join(sentences)}."] if sentences else []
+    measured = [name for name in data if f"{name}_lower" in data and name not in groups]
+    said += [HIDDEN] if any(None in data[name] for name in measured) else []
+    return " ".join(said)
 
 
 def is_too_noisy(value: float | None, lower: float | None, upper: float | None, bounds: tuple[float, float]) -> bool:
-    """Return whether the interval of a mean or quantile covers more than half of its public bounds.
+    """Return whether a mean or quantile has no value, or an interval of more than half of its public bounds.
 
     >>> is_too_noisy(2, 0, 5, (0.0, 5.0)), is_too_noisy(3, 2.9, 3.1, (0.0, 5.0))
     (True, False)
     """
     if value is None or lower is None or upper is None:
-        return False
+        return True
     low, high = bounds
     return 2 * (upper - lower) > high - low
 
@@ -73,10 +79,10 @@ def _of_groups(data: Mapping[str, Sequence[Any]], places: Sequence[int], groups:
     """Return the first of some groups in words, and how many more there are."""
     if not groups:
         return ""
-    named = [" and ".join(escaped(str(data[group][i])) for group in groups) for i in places[:NAMED]]
+    named = [" ".join(escaped(str(data[group][i])) for group in groups) for i in places[:NAMED]]
     others = len(places) - NAMED
-    more = f", and {others:,} more group{'s' * (others > 1)}" if others > 0 else ""
-    return f" of {', '.join(named)}{more}"
+    named += [f"{others:,} more group{'s' * (others > 1)}"] if others > 0 else []
+    return f" of {', '.join(named[:-1])}{' and ' * (len(named) > 1)}{named[-1]}"
 
 
 # One line: how much a limit or a bound changed.
@@ -112,9 +118,9 @@ def number_cells(line: Line) -> list[str]:
 def _share(line: Line) -> str:
     """Return the interval of a share, as far as the noise and what was counted allow."""
     least, most = percent_down(line.share_lower or 0.0), percent_up(line.share_upper or 0.0)
-    if line.lower:
-        return f"at least {least}" if line.may_be_more else f"{least} to {most}"
-    return f"at most {most} of these" if line.may_be_more else f"at most {most}"
+    if line.may_be_more:
+        return f"at least {least}" if is_certain(line) else f"at most {most} of these"
+    return f"{least} to {most}" if line.lower else f"at most {most}"
 
 
 def _value(line: Line) -> str:
@@ -168,12 +174,12 @@ def over_label(cap: int, who: str, *, are_groups: bool) -> str:
 
 def were_over_limits(seen_to: int, who: str) -> str:
     """Return what is true of rows over the limits."""
-    return f"were over the limits (at most {seen_to:,} are counted per {who})"
+    return f"were over the limits (at most {seen_to:,} such rows of {article(who)} {who} were counted)"
 
 
 def rows_label(seen_to: int, who: str) -> str:
     """Return the name of rows over the limits, for a table."""
-    return f"rows over the limits (first {seen_to:,} per {who})"
+    return f"rows over the limits (at most {seen_to:,} per {who})"
 
 
 def had_value_below(column: str, bound: float) -> str:
@@ -213,46 +219,149 @@ def left_out(lines: Sequence[Line], who: str) -> str:
     return " ".join(sentences)
 
 
-def effect(lines: Sequence[Line], who: str) -> str:
-    """Return the effect of limits and bounds in one sentence; empty if no share is known to be large.
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Columns of a table that limits per person touch, by what a reader calls them."""
 
-    A share is said if its 95 % interval lies above 1 %, and an interval of twice the width above 0: the noise alone
-    says one in fewer than 1 of 10,000 releases. The number is the lower bound of the 95 % interval. Rows stand for the
-    people who have them.
+    rows: bool = False
+    """True if a column is a number of rows."""
+    sums: bool = False
+    is_sum_signed: bool = False
+    """True if a sum can have negative values: then rows that are left out can raise it, too."""
+    people: bool = False
+    weighed: tuple[str, ...] = ()
+    """Columns in which people with many rows weigh less, such as means."""
+
+    @classmethod
+    def of(cls, measures: Iterable[tuple[str, float | None]]) -> Touched:
+        """Return the columns of measures, each with its kind and the lower bound of its values.
+
+        >>> Touched.of([("count", None), ("mean", 0.0)])
+        Touched(rows=True, sums=False, is_sum_signed=False, people=False, weighed=('means',))
+        """
+        lowest = dict[str, float]()
+        for kind, lower in measures:
+            lowest[kind] = min(lowest.get(kind, 0.0), lower or 0.0)
+        return cls(
+            rows=not lowest.keys().isdisjoint(("count", "histogram")),
+            sums="sum" in lowest,
+            is_sum_signed=lowest.get("sum", 0.0) < 0.0,
+            people=not lowest.keys().isdisjoint(("count_units", "count_units_with")),
+            weighed=tuple(name for kind, name in WEIGHED.items() if kind in lowest),
+        )
+
+    @property
+    def added(self) -> bool:
+        """True if a column adds rows up, so that rows which are not counted are missing in it."""
+        return self.rows or self.sums
+
+
+WEIGHED: Final = {"mean": "means", "quantile": "quantiles", "variance": "variances"}
+"""Kinds of measure in which rows have weights, as a reader calls them."""
+
+
+def effect(lines: Sequence[Line], who: str, touched: Touched) -> str:
+    """Return the effect of limits and bounds in sentences; empty if it is small, or touches no column.
+
+    Rows over the limits are said if a column adds rows up and they may be more than 1 %. A bound is said if its
+    interval lies above 1 %. "At least" needs an interval of twice the width above 0, because the noise alone says so
+    in fewer than 1 of 10,000 releases.
     """
-    said = [_effect_of(line, who) for line in _largest(lines) if _is_large(line)]
-    if said:
-        return " ".join(f"{capital(each)}." for each in said)
-    if any(line.too_noisy for line in lines):
-        return "The effect of limits and bounds is too noisy to tell."
-    return ""
+    rows = [line for line in lines if line.seen_to]
+    groups = [line for line in lines if line.is_of_groups]
+    said = [_rows_said(line, who, touched) for line in rows]
+    said += [people_over(line, who) for line in groups if touched.people and _is_said(line)]
+    values = sorted((line for line in lines if line.of == COUNTED), key=lambda line: -(line.share_lower or 0.0))
+    said += [_value_said(line) for line in values[:1] if _is_large(line)]
+    noisy = [line for line in lines if (hides_share(line) if line.seen_to else line.too_noisy)]
+    if not any(said):
+        return "The effect of limits and bounds is too noisy to tell." if noisy else ""
+    if touched.added and any(line in noisy for line in rows):
+        said.append(f"It is too noisy to tell how many rows are over the limits per {who}.")
+    return " ".join(filter(None, said))
+
+
+def _rows_said(line: Line, who: str, touched: Touched) -> str:
+    """Return the sentence under a table on rows over the limits; empty if there is nothing to say."""
+    if not _is_said(line) or not (touched.added or is_certain(line)):
+        return ""
+    return rows_over(line, who, touched)
+
+
+def rows_over(line: Line, who: str, touched: Touched) -> str:
+    """Return how many rows are over the limits, and what that does to the columns of the table."""
+    of_rows = "of rows" if line.total is not None else "rows"
+    if is_certain(line):
+        over = f"At least {_least(line)} {of_rows} are over the limits per {who}"
+        return f"{over}{_done_to(touched, who, is_certain=True)}."
+    seen = f" (counting at most {line.seen_to:,} such rows of {article(who)} {who})" if line.seen_to else ""
+    over = f"Up to {_most(line)} {of_rows} may be over the limits per {who}{seen}"
+    return f"{over}{_done_to(touched, who, is_certain=False)}."
+
+
+def _done_to(touched: Touched, who: str, *, is_certain: bool) -> str:
+    """Return what rows over the limits do to the columns of a table, as the end of a sentence."""
+    if not touched.added:
+        weighed = " and ".join(touched.weighed)
+        weigh = "weigh" if is_certain else "may weigh"
+        return f": {plural(who)} with many rows {weigh} less in {weighed}" if weighed else ""
+    not_counted = "and are not counted in full" if is_certain else "and would not be counted in full"
+    are = "are" if is_certain else "may be"
+    low = ["numbers of rows"] * touched.rows + ["sums"] * (touched.sums and not touched.is_sum_signed)
+    higher = f"the true {' and '.join(low)} {are} higher" if low else ""
+    signed = f"the true sums {are} different" if touched.sums and touched.is_sum_signed else ""
+    return f" {not_counted}: {', and '.join(filter(None, [higher, signed]))}"
+
+
+def people_over(line: Line, who: str) -> str:
+    """Return how many people are in more groups than the limit, and what that does to numbers of people."""
+    several = plural(who)
+    of_people = f"of {several}" if line.total is not None else several
+    groups = f"in more than {counted(line.limit, 'group')}"
+    if is_certain(line):
+        over = f"At least {_least(line)} {of_people} are {groups} and are not counted in all of them"
+        return f"{over}: the true numbers of {several} are higher."
+    over = f"Up to {_most(line)} {of_people} may be {groups} and would not be counted in all of them"
+    return f"{over}: the true numbers of {several} may be higher."
+
+
+def _least(line: Line) -> str:
+    return f"{line.lower or 0:,}" if line.total is None else percent_down(line.share_lower or 0.0)
+
+
+def _most(line: Line) -> str:
+    return f"{line.upper or 0:,}" if line.total is None else percent_up(line.share_upper or 0.0)
+
+
+def is_certain(line: Line) -> bool:
+    """True if noise alone does not explain that the number is above 0."""
+    if line.value is None or not line.lower:
+        return False
+    return line.lower - (line.value - line.lower) > 0
+
+
+def hides_share(line: Line) -> bool:
+    """True if the noise hides a share: it is not certainly above 0, and may be half of the total."""
+    return line.too_noisy or (not is_certain(line) and (line.share_upper or 0.0) >= HALF)
+
+
+HALF: Final = 0.5
+"""Share of the total that says nothing if the number may also be 0."""
+
+
+def _is_said(line: Line) -> bool:
+    """True if the number is certainly above 0, or its share may be above ``SAID_FROM``."""
+    if hides_share(line):
+        return False
+    return is_certain(line) or line.total is None or (line.share_upper or 0.0) > SAID_FROM
 
 
 def _is_large(line: Line) -> bool:
-    if line.value is None or line.lower is None:
-        return False
-    lower_still = line.lower - (line.value - line.lower)
-    return (line.share_lower or 0.0) >= SAID_FROM and lower_still > 0
+    return is_certain(line) and (line.share_lower or 0.0) >= SAID_FROM
 
 
-def _largest(lines: Sequence[Line]) -> list[Line]:
-    """Return the line that stands for the limits, and the largest one of the bounds."""
-    limits = [line for line in lines if line.of != COUNTED]
-    rows = [line for line in limits if line.may_be_more and _is_large(line)]
-    bounds = [line for line in lines if line.of == COUNTED]
-    people = sorted(limits, key=lambda line: -(line.share_lower or 0.0))
-    values = sorted(bounds, key=lambda line: -(line.share_lower or 0.0))
-    return [*(rows or people)[:1], *values[:1]]
-
-
-def _effect_of(line: Line, who: str) -> str:
-    least = percent_down(line.share_lower or 0.0)
-    if line.may_be_more:
-        over = f"at least {least} of rows were over the limits per {who} and count less or not at all"
-        return f"{over}, so sums and numbers of rows are too low"
-    if line.of == COUNTED:
-        return f"at least {least} of rows {visible(line.did)}, outside the bounds"
-    return f"at least {least} of {line.of} {visible(line.did)}, and further rows count less or not at all"
+def _value_said(line: Line) -> str:
+    return f"At least {_least(line)} of rows {visible(line.did)}, outside the bounds."
 
 
 def capital(text: str) -> str:
@@ -321,19 +430,39 @@ def article(word: str) -> str:
     return "an" if word[:1].lower() in "aeio" else "a"
 
 
-def how_limits_work(*, groups: int | None, rows: int | None) -> str:
-    """Return what happens to rows over each limit: some are reduced, others are left out.
+def how_limits_work(who: str, *, groups: int | None, rows: int | None) -> str:
+    """Return what happens to rows over each limit: some count less, others are not counted.
 
-    >>> how_limits_work(groups=2, rows=None)
-    'Over 2 groups: the other groups do not count.'
+    >>> how_limits_work("patient", groups=2, rows=None)
+    'If a patient is in more than 2 groups, rows in the other groups are not counted.'
     """
-    sentences = []
-    if rows is not None:
-        each = f"each with weight {rows:,} divided by their number"
-        where = "" if groups is None else " in a group"
-        sentences.append(f"Over {counted(rows, 'row')}{where}: all rows count, {each}.")
-    if groups is not None:
-        sentences.append(f"Over {counted(groups, 'group')}: the other groups do not count.")
+    return _limits_said(
+        who,
+        groups="" if groups is None else f"more than {counted(groups, 'group')}",
+        rows="" if rows is None else f"more than {counted(rows, 'row')}",
+        limit="" if rows is None else f"{rows:,}",
+    )
+
+
+def rule_of_limits(who: str, *, groups: int | None, rows: int | None) -> str:
+    """Return the same rule without numbers, where they stand elsewhere.
+
+    >>> rule_of_limits("patient", groups=None, rows=3)
+    'If a patient has more rows than the limit, each of them counts less: the limit divided by their number.'
+    """
+    in_groups = "" if groups is None else "more groups than the limit"
+    return _limits_said(who, groups=in_groups, rows="" if rows is None else "more rows", limit="the limit")
+
+
+def _limits_said(who: str, *, groups: str, rows: str, limit: str) -> str:
+    one, sentences = f"{article(who)} {who}", []
+    if rows:
+        where = " in a group" if groups else ""
+        than = " than the limit" if limit == "the limit" else ""
+        more = f"If {one} has {rows}{where}{than}"
+        sentences.append(f"{more}, each of them counts less: {limit} divided by their number.")
+    if groups:
+        sentences.append(f"If {one} is in {groups}, rows in the other groups are not counted.")
     return " ".join(sentences)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tallystick.accounting import check
+from tallystick.digits import typed
 from tallystick.errors import InvalidInput, Remedy, TallystickError
 from tallystick.printing import one_of
 from tallystick.rounding import read_amount
@@ -79,6 +80,13 @@ class Options:
         """
         try:
             yield
+        except InvalidInput as problem:
+            if problem.argument not in self.price:
+                raise
+            said = f"{problem.argument} is {typed(problem.value)} in OPTIONS"
+            remedies = self.in_statement(problem.remedies)
+            error = InvalidInput("sql", said, problem.allowed, code=problem.code, remedies=remedies, problem=said)
+            raise error.in_words_of("sql") from None
         except TallystickError as problem:
             problem.remedies = self.in_statement(problem.remedies)
             if any(each.get("in_statement") for each in problem.remedies):
@@ -112,16 +120,19 @@ def cut(text: Text) -> tuple[list[Token], Options]:
     tokens = tokens[1:] if explain else tokens
     first = tokens[0].text.upper() if tokens else ""
     if first not in ("SELECT", "WITH", "("):
-        raise _no_select(text, first, tokens[0].start if tokens else 0)
+        raise _no_select(text, first, tokens)
     tokens, given = _without_clause(text, tokens)
     tokens, clamps = _without_clamps(text, tokens)
     return tokens, Options(given, clamps, explain)
 
 
-def _no_select(text: Text, first: str, at: int) -> TallystickError:
+def _no_select(text: Text, first: str, tokens: list[Token]) -> TallystickError:
     """Return the error for text that is not a SELECT: refused if it is another statement of SQL, else a usage error."""
+    at = tokens[0].start if tokens else 0
     if first in SHOWING:
-        return text.refused(f"the statement {first}", at, "", remedies=[Remedy("show_datasets")])
+        is_named = first != "SHOW" and len(tokens) == 2
+        facts = {"dataset": tokens[1].text} if is_named else {}
+        return text.refused(f"the statement {first}", at, "", remedies=[Remedy("show_datasets", **facts)])
     if first in CHANGING:  # DELETE is near SELECT in its letters alone
         return text.refused(f"the statement {first}", at, "a SELECT statement", why="nothing is changed here")
     if first in OTHER_STATEMENTS:

@@ -58,21 +58,24 @@ class Named:
         """Meaning of a column's name; one that is unknown or means several things is refused with its position."""
         found = self.matches(node)
         if not found:
-            raise self._unknown(node)
+            raise self.unknown(node)
         if len({str(seen.value.to_data()) for seen in found}) > 1:
             owners = " or ".join(f"{seen.owner}.{seen.name}" for seen in found)
             raise self.text.wrong(f"column {node.name}, of several tables,", node, owners)
         return found[0].value
 
-    def _unknown(self, node: exp.Column) -> InvalidInput:
+    def unknown(self, node: exp.Column, others: Iterable[str] = ()) -> InvalidInput:
+        """Return the error for a name that is not a column here; ``others`` are names that would do, too."""
         owners = list(dict.fromkeys(seen.owner for seen in self.seen if seen.owner))
         if node.table and node.table.casefold() not in [owner.casefold() for owner in owners]:
             return self.text.wrong(
                 f"{node.table} before column {node.name}", node, f"one of: {one_of(node.table, owners)}, or nothing"
             )
-        listed = one_of(node.name, dict.fromkeys(seen.name for seen in self.seen), most=40) or "none"
+        names = dict.fromkeys([*others, *(seen.name for seen in self.seen)])
+        listed = one_of(node.name, names, most=40) or "none"
         text = f"; a text stands in single quotes, '{node.name}'" if node.this.args.get("quoted") else ""
-        return self.text.wrong(f"column {node.name}", node, f"one of: {listed[:400]}{text}")
+        what = f"there is no column {node.name}"
+        return self.text.wrong(what, node, f"one of: {listed[:400]}{text}", is_problem=True)
 
     def matches(self, node: exp.Column) -> list[Seen]:
         """Everything that a name could mean here."""

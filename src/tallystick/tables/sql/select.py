@@ -74,6 +74,8 @@ class Aggregation:
     read_already: dict[int, exp.Expr] = field(default_factory=dict)
     grouped: exp.Expr | None = None
     counts: list[str] = field(default_factory=list)
+    shown: tuple[str, ...] = ()
+    """Names of the outputs, as soon as they are read."""
 
     def released(self, select: exp.Select) -> Released:
         """The question and what comes after it."""
@@ -82,6 +84,7 @@ class Aggregation:
         self.grouped = select.args.get("group")
         outputs = self._outputs(tree)
         names = tuple(name for name, _ in outputs)
+        self.shown = names
         taken = {name.casefold() for name in names}
         for name in names:
             if taken & {f"{name}_lower".casefold(), f"{name}_upper".casefold()}:
@@ -209,6 +212,8 @@ class Aggregation:
             number = isinstance(node.parent, ARITHMETIC) and self.relation.schema.type_of(key.column) == "integer"
             return as_double(key.shown.copy()) if number else key.shown.copy()
         if isinstance(node, exp.Column):
+            if not self.relation.matches(node):
+                raise self.relation.unknown(node, self.shown)
             raise self.text.refused(
                 f"column {node.name}",
                 node,
@@ -302,6 +307,15 @@ class Aggregation:
         self.measures[name] = measure
         return name
 
+    def _of_text(self, node: exp.Expr, value: exp.Expr, name: str, remedies: list[Remedy]) -> InvalidInput:
+        """Return the error for an aggregate of numbers over a column of text, with a cast that works."""
+        cast = f"CAST({value.sql(dialect='duckdb')} AS INTEGER)"
+        is_simple = not remedies and not isinstance(node, exp.WithinGroup)
+        works = f"{spelled(node)}({cast} CLAMPED BETWEEN 0 AND 100), with bounds that you choose" if is_simple else cast
+        ways = remedies or [Remedy("rewrite", to=works)]
+        with about_dataset(self.relation.known.dataset), of_source(self.relation.table.source):
+            raise self.text.wrong(f"{name} is text", node, "", remedies=ways, is_problem=True)
+
     def _read_measure(self, node: exp.Expr) -> tuple[Relation, Measure, str]:
         condition: Expression | None = None
         filtered: exp.Expr | None = None
@@ -331,6 +345,8 @@ class Aggregation:
             remedies = []
             if kind == "text" and isinstance(made, Column) and self._is_clamped(node):
                 remedies.append(declared_number(made.name))
+            if kind == "text" and isinstance(made, Column):
+                raise self._of_text(node, value, made.name, remedies)
             of = f", because {made.name} is {kind}" if isinstance(made, Column) else f" of type {kind}"
             what = f"{spelled(node)}{of}"
             with about_dataset(self.relation.known.dataset), of_source(self.relation.table.source):
@@ -490,8 +506,8 @@ class Aggregation:
             listed = self.relation.values.get(name)
             if listed and listed == tuple(range(len(listed))):
                 self.notes.append(
-                    f"{name}: groups are listed for counts of 0 to {listed[-1]:,}, what the caps let count; a unit "
-                    "with more is in none of them, and left out, unless its group is listed too"
+                    f"{name}: the groups are 0 to {listed[-1]:,}, because the limits count no more rows of one "
+                    "person. A person with more is in none of these groups"
                 )
 
     def _listed(self, columns: list[str]) -> list[tuple[Any, ...]] | None:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
 from tallystick.digits import typed, up
-from tallystick.errors import EpsilonWithoutDelta, InvalidInput, NotAnswered, Refused, Remedy
+from tallystick.errors import EpsilonWithoutDelta, InvalidInput, NotAnswered, Refused, Remedy, TallystickError
 from tallystick.ledger.epsilon_alone import counts_epsilon
 from tallystick.ledger.filters import USUAL_DELTA, as_written
 from tallystick.rounding import fraction_down
@@ -215,8 +215,8 @@ def has_aggregates(node: exp.Select) -> bool:
     return False
 
 
-def rows_refused(text: Text, tree: exp.Expr, found: Relation | Public) -> Refused:
-    """A statement that would publish rows."""
+def rows_refused(text: Text, tree: exp.Expr, found: Relation | Public) -> TallystickError:
+    """A statement that would publish rows, or names a column that is not there."""
     if isinstance(found, Public):
         name = next(iter(tree.find_all(exp.Table)), None)
         said = f"table {name.name}" if name is not None else "this statement"
@@ -229,6 +229,9 @@ def rows_refused(text: Text, tree: exp.Expr, found: Relation | Public) -> Refuse
             return text.refused("a window over people's rows", each, "GROUP BY, and a window over its aggregates")
         if each.is_star:
             return text.refused("*", each, "COUNT(*), and columns in GROUP BY", why="it shows rows of people")
+        for column in each.find_all(exp.Column):
+            if not found.matches(column):
+                return found.unknown(column)
         return text.refused(
             f"column {each.alias_or_name}",
             each,
@@ -346,8 +349,6 @@ def _delta_notes(options: Options, plan: Plan) -> tuple[str, ...]:
         )
     if keys.delta == named:
         return ()
-    why = "half of it, because noise at a cost in epsilon needs the rest"
-    if 2 * keys.delta != named:
-        why = "the registered key_delta"
-    charged = f"of delta {typed(named)} only {typed(keys.delta)} is charged, {why}"
-    return (f"{charged}: noise at a cost in rho needs no delta, so it pays for finding the groups alone",)
+    why = "half of the delta finds groups" if 2 * keys.delta == named else "the registered key_delta finds groups"
+    charged = f"delta {typed(keys.delta)} is charged, and not {typed(named)}"
+    return (f"{charged}: {why}, and noise at a cost in rho needs no delta",)

@@ -212,10 +212,14 @@ class Text:
         *,
         code: str | None = None,
         remedies: Iterable[Remedy] = (),
+        is_problem: bool = False,
     ) -> InvalidInput:
-        """The error for what is not understood: a name or a type that does not fit."""
+        """The error for what is not understood: a name or a type that does not fit.
+
+        ``is_problem``: ``what`` is the whole problem already.
+        """
         found = f"{what} ({self.position(at)})"
-        problem = f"{found} is not allowed"
+        problem = found if is_problem else f"{found} is not allowed"
         error = InvalidInput("sql", found, allowed, code=code, remedies=remedies, problem=problem)
         return error.in_words_of("sql")
 

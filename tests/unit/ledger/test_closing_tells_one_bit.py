@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,8 @@ import pytest
 
 import tallystick as ts
 from tallystick.errors import Quarantined, Unavailable
-from tallystick.ledger.pay import FAILED, Valued, pay
+from tallystick.ledger.pay import FAILED, Valued, find_answer, paid_before, pay
+from tallystick.ledger.stream import AnswerStream, Cost
 
 LOSS = ts.zcdp(rho=0.01)
 
@@ -144,3 +147,128 @@ def test_charges_without_a_source_and_of_other_people_are_not_withheld(account: 
     held: Callable[[], Any] = lambda: account.pay(LOSS, why="made elsewhere", key="elsewhere")  # noqa: E731
     held()
     assert pay(Valued(lambda v: v, lambda: 7.0, LOSS, "q", "other data"), other, why="report", key="o").answer == 7.0
+
+
+# Two worlds that differ only in the outcomes of charges that ran when the data closed. Every look must be the same.
+
+WAYS = (
+    "the line that raised", "stored", "free key", "stream", "other population", "other data", "paid before", "history",
+    "failures", "look up", "same key", "find answer", "verify", "export",
+)  # fmt: skip
+
+
+def looks(folder: Path, *, fails: bool) -> dict[str, str]:
+    """What every look tells while the data are closed; ``fails`` is the outcome of the charges that still ran."""
+    ledger = ts.Ledger(folder / f"{fails}.db", config=folder / "config", clock=lambda: 1_800_000_000.0)
+    people = ledger.open("people", budget=ts.zcdp(rho=1.0))
+    people.register("visits", source="visits")
+    mine = ledger.open("mine", budget=ts.zcdp(rho=1.0))
+    end, begun, raised = threading.Event(), threading.Semaphore(0), {}
+
+    def draw() -> float:
+        begun.release()
+        end.wait(20)
+        if fails:
+            raise ValueError("a value of the data")
+        return 2.0
+
+    def asked(request: str, answer: Callable[[], float] = lambda: 1.0) -> Valued:
+        return Valued(lambda value: value, answer, LOSS, request, "visits")
+
+    def run(name: str, ask: Callable[[], object]) -> None:
+        try:
+            ask()
+        except Unavailable as problem:
+            raised[name] = traceback.extract_tb(problem.__traceback__)[-1].lineno
+
+    def stream() -> AnswerStream:
+        return AnswerStream(
+            people, key="stream", why="report", items=3, whole=None, each=lambda first, _: Cost(LOSS, None, f"{first}")
+        )
+
+    opened = stream()
+    opened.open()
+    jobs = {
+        "plain": lambda: pay(asked("plain", draw), people, why="report", key="plain"),
+        "also": lambda: pay(asked("also", draw), people, why="report", key="also", also=[mine]),
+        "twice": lambda: pay(asked("twice", draw), people, why="report", key="first time"),
+        "stream": lambda: opened.answer(1, draw, source="visits"),
+    }
+    threads = [threading.Thread(target=run, args=job) for job in jobs.items()]
+    for thread in threads:
+        thread.start()
+        assert begun.acquire(timeout=20)
+    pay(asked("twice"), people, why="report", key="second time")  # answered before anything failed
+    with pytest.raises(Unavailable):
+        pay(asked("broken", lambda: 1 / 0), people, why="report", key="broken")
+    end.set()
+    for thread in threads:
+        thread.join()
+
+    def charge() -> Any:
+        return ledger.charge(LOSS, accounts=[people], why="report", key="plain", request="plain", source="visits")
+
+    ways: dict[str, Callable[[], object]] = {
+        "the line that raised": lambda: sorted(raised.items()),
+        "stored": lambda: charge().stored(),
+        "free key": lambda: charge().require_free_key(),
+        "stream": lambda: stream().replay(1),
+        "other population": lambda: mine.failures(),
+        "other data": lambda: pay(Valued(float, 1.0, LOSS, "own", "my data"), mine, why="report", key="own"),
+        "paid before": lambda: type(paid_before(asked("twice"), people, delta=None)).__name__,
+        "history": lambda: [event.state for event in people.history()],
+        "failures": people.failures,
+        "look up": lambda: charge().look_up()[0].state,
+        "same key": lambda: pay(asked("plain"), people, why="report", key="plain"),
+        "find answer": lambda: find_answer(asked("plain"), people, key="plain", delta=None),
+        "verify": lambda: ledger.verify().problems,
+        "export": lambda: list(ledger.export()),
+    }
+    assert tuple(ways) == WAYS
+    seen = {name: told(look) for name, look in ways.items()}
+    ledger.close()
+    return seen
+
+
+def told(look: Callable[[], object]) -> str:
+    try:
+        return repr(look())
+    except ts.errors.TallystickError as problem:
+        return f"{type(problem).__name__}: {problem.message}"
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], dict[str, str]]:
+    folder = tmp_path_factory.mktemp("worlds")
+    return looks(folder, fails=False), looks(folder, fails=True)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_look_does_not_tell_an_answer_from_a_failure(worlds: tuple[dict[str, str], dict[str, str]], way: str) -> None:
+    answered, failed = worlds
+    assert answered[way] == failed[way]
+
+
+def test_the_owner_who_clears_sees_how_many_failed_and_gets_the_answers(account: Any) -> None:
+    started_together(account, [True, False, True])
+    assert len(account.clear(why="the owner looked at the log")) == 2
+    kept = pay(Valued(float, 3.0, LOSS, "question 1", "visits"), account, why="report", key="key 1")
+    assert (kept.answer, kept.fresh) == (1.0, False)
+
+
+def test_the_hash_of_a_failure_cannot_be_guessed(account: Any) -> None:
+    started_together(account, [True])
+    with account.ledger.store.read() as transaction:
+        entries = [json.loads(row[2]) for row in transaction.rows("entries_after", 0, 100)]
+    [burned] = [entry for entry in entries if entry["kind"] == "burn"]
+    assert len(bytes.fromhex(burned["nonce"])) == 16
+
+
+def test_data_are_not_cleared_while_a_release_on_them_runs(account: Any) -> None:
+    running = account.ledger.charge(LOSS, accounts=[account], why="report", key="long", source="visits").begin()
+    with pytest.raises(Unavailable):
+        pay(Valued(float, lambda: 1 / 0, LOSS, "broken", "visits"), account, why="report", key="broken")
+    with pytest.raises(Unavailable, match="have not ended"):
+        account.clear(why="too early")
+    running.commit(1.0)
+    assert len(account.clear(why="now all have ended")) == 1

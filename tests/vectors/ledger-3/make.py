@@ -11,9 +11,14 @@ import tempfile
 from pathlib import Path
 
 import tallystick as ts
-from tallystick.ledger import Ledger
+from tallystick.ledger import Ledger, Partition
 
 HERE = Path(__file__).parent
+
+
+def years(year: str) -> Partition:
+    """The part of a partition that holds one year."""
+    return Partition("year", by="public attribute", one_block_per_unit=True, column="year", values=(year,))
 
 
 def small(folder: str) -> Ledger:
@@ -26,6 +31,13 @@ def small(folder: str) -> Ledger:
     clinic.pay(ts.zcdp(rho=0.1), why="annual report", key="annual")
     north.pay(ts.zcdp(rho=0.05), why="the north alone")
     clinic.charge(ts.zcdp(rho=0.01), why="given back").reserve().refund()
+    slow = clinic.charge(ts.zcdp(rho=0.01), why="in steps", key="é / slow").reserve()
+    slow.renew(lease=3600)
+    slow.start().commit({"n": 3.5})
+    schools = ledger.open("schools", budget=ts.gdp(mu=2), unit="pupil")
+    for year in ("2025", "2026"):
+        block = ledger.open(f"schools-{year}", budget=ts.gdp(mu=1), parent=schools, partition=years(year))
+        block.pay(ts.gdp(mu=0.5), why=f"the year {year}")
     clinic.raise_limit(ts.zcdp(rho=2, delta=1e-6), why="a second study")
     try:
         ledger.charge(ts.zcdp(rho=0.02), accounts=[clinic], why="it fails", source="the table of visits").begin().burn()

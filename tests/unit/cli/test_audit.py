@@ -62,6 +62,17 @@ def test_a_run_with_canaries(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert asked_of(capsys, "audit", "run", str(as_list), "--coins", str(coins), "--claim", "gdp(mu=1)")[0] == 0
 
 
+def test_scores_are_not_read_from_a_registered_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ages.csv").write_text("7\n" + "\n".join(str(20 + i % 50) for i in range(199)) + "\n")
+    asked_of(capsys, "dataset", "add", "ages.csv", "--population", "people", "--unit", "each-row", "--limit", "rho=1")
+    assert asked_of(capsys, "audit", "coins", "200", "--out", "coins.json")[0] == 0
+    code, _ = asked_of(capsys, "audit", "run", "ages.csv", "--coins", "coins.json", "--claim", "gdp(mu=1)")
+    assert code == 4
+
+
 def test_another_accountants_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     loss = ("audit", "accounting", "loss", "1000 * gaussian(sigma=1).sampled(rate=0.01)", "--delta", "1e-5")
     assert asked_of(capsys, *loss, "--claimed", "1.5")[0] == 5

@@ -140,8 +140,10 @@ def test_a_budget_among_several_accounts_must_be_named(used):
 def test_verify_checks_the_record_and_a_receipt(used, tmp_path):
     assert used("ledger", "verify", "--receipt", "receipt.json", "--json")["found"]["receipts"] == 1
     assert "intact" in used("ledger", "verify")
-    assert "1 receipts agree" in used("ledger", "verify", "--receipt", "receipt.json")
+    assert "1 receipt agrees" in used("ledger", "verify", "--receipt", "receipt.json")
     used("ledger", "verify", "--receipt", "missing.json", code=2)
+    (tmp_path / "picture.png").write_bytes(bytes(range(256)))
+    assert "a receipt, which is a text file" in used("ledger", "verify", "--receipt", "picture.png", code=2)
     forged = json.loads((tmp_path / "receipt.json").read_text())
     forged["lines"][0][3] = 1
     (tmp_path / "forged.json").write_text(json.dumps(forged))

@@ -317,6 +317,8 @@ EDITS = {
     "quarantine cleared": "UPDATE quarantine SET cleared = 2",
     "least price lowered": "UPDATE dataset SET least0 = 1",
     "dataset removed": "DELETE FROM dataset",
+    "end of a dataset edited": "UPDATE entry_text SET body = '{}' WHERE field = 'note'",
+    "end of a dataset removed": "DELETE FROM entry_text WHERE field = 'note'",
 }
 
 
@@ -331,6 +333,9 @@ def prepare(edit, ledger, people):
     if edit.startswith("quarantine"):
         spend(people, 30, key="failed", source="visits.csv").begin().burn()
         return lambda account: spend(account, 30, key="again", source="visits.csv").begin()
+    if edit.startswith("end"):
+        people.retire("visits", why="replaced")
+        return lambda account: spend(account, 30, key="retired", source="visits.csv").begin()
     return lambda account: spend(account, 5, key="cheap", source="visits.csv").begin()
 
 
@@ -339,7 +344,7 @@ def prepare(edit, ledger, people):
 def test_an_edited_table_grants_nothing_and_stops_the_writer(ledger, people, source, place, edit, fresh):
     ledger.govern(why="a team uses it")
     attempt = prepare(edit, ledger, people)
-    assert raised(lambda: attempt(people)) in ("BudgetExceeded", "Refused", "Quarantined", "BelowLeastPrice")
+    assert raised(lambda: attempt(people)) in ("BudgetExceeded", "Refused", "Quarantined", "BelowLeastPrice", "Retired")
     edited(place, (EDITS[edit], ()))
     head = ledger.head()
     user = Ledger(place, clock=ledger._clock) if fresh else ledger

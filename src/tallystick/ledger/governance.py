@@ -22,7 +22,7 @@ from tallystick.ledger.chain import GENESIS, canonical, check_reason, digest, li
 from tallystick.ledger.journal import ChargeRow, Position
 from tallystick.ledger.replay import GOVERNED, Book, Broken, WriterKey, may_sign
 from tallystick.ledger.signing import Signer, verified
-from tallystick.ledger.texts import committed
+from tallystick.ledger.texts import committed, opens
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
@@ -245,12 +245,29 @@ class Watch:
         self.position = Position(seq, stored)
 
     def require_tables(self, transaction: Transaction, accounts: Iterable[int]) -> None:
-        """Raise ``LedgerIntegrity`` if the row of one of these accounts differs from the chain."""
+        """Raise ``LedgerIntegrity`` if the row of one of these accounts, or a registration, differs from the chain."""
         for number in accounts:
             row = transaction.row("account_by_id", number)
             if row is None or tuple(row) != tuple(self.book.accounts[number]):
                 self._forget()
                 raise _altered(f"the totals of account {number} differ from the chain: the table was edited")
+        problem = self._edited_registration(transaction)
+        if problem is not None:
+            self._forget()
+            raise _altered(f"the registration of {problem!r} differs from the chain: the table was edited")
+
+    def _edited_registration(self, transaction: Transaction) -> str | None:
+        """The name of a dataset whose row or note differs from the chain. Units, bounds and ends are in notes."""
+        known = self.book.datasets
+        stored = [tuple(row) for row in transaction.rows("datasets_stored")]
+        if stored != [tuple(row) for row in known]:
+            return next((row.name for row in known if tuple(row) not in stored), "a dataset")
+        since = self.book.since
+        notes = {int(row[0]): row[1:] for row in transaction.rows("notes")}
+        for row in known if since is not None else ():
+            if row.seq >= since and (row.seq not in notes or not opens(row.note, *notes[row.seq])):
+                return row.name
+        return None
 
 
 @dataclass(slots=True)

@@ -165,6 +165,7 @@ STATEMENTS: Final[dict[str, str]] = {
     "text_at": "SELECT salt, body FROM entry_text WHERE entry = ? AND field = ?",
     "texts_of": "SELECT field, salt, body FROM entry_text WHERE entry = ? ORDER BY field",
     "texts": "SELECT entry, field, salt, body FROM entry_text WHERE entry > ? ORDER BY entry, field",
+    "notes": "SELECT entry, salt, body FROM entry_text WHERE field = 'note' ORDER BY entry",
     "tag_insert": "INSERT INTO tag (charge_id, key_tag, stem_tag, request_tag) VALUES (?, ?, ?, ?)",
     "tag_delete": "DELETE FROM tag WHERE charge_id = ?",
     "tags": "SELECT charge_id, key_tag, stem_tag, request_tag FROM tag ORDER BY charge_id",

@@ -195,7 +195,7 @@ def test_a_text_that_comes_back_after_its_erasure_is_found(ledger, people, numbe
     for statement, row, back in (
         ("INSERT INTO entry_text VALUES (?, ?, ?, ?)", rows[0], "DELETE FROM entry_text WHERE entry = ?"),
         ("INSERT INTO tag VALUES (?, ?, ?, ?)", tags[0], "DELETE FROM tag WHERE charge_id = ?"),
-        ("INSERT INTO answer VALUES (?, ?)", answer, "DELETE FROM answer WHERE charge_id = ?"),
+        ("INSERT INTO answer VALUES (?, ?, ?)", answer, "DELETE FROM answer WHERE charge_id = ?"),
     ):
         edited(place, (statement, row))
         assert ledger.verify().problems, statement

@@ -169,17 +169,17 @@ def forge(place, account, key, answer, *, governed, signer=None, **more):
     at = json.loads(newest)["at"]
     texts = {"key": committed(key), "request": committed(""), "why": committed("test")}
     pointer = {} if governed is None else {"governed": governed}
-    lines, stored = [[account, 5, 0]], encode_answer(answer)
+    lines, stored = [[account, 5, 0]], committed(encode_answer(answer))
     begun: dict[str, Any] = {
         "kind": "begin", "at": at, "principal": "local", "space": "named", "software": {}, "plan": "{}",
         "plan_hash": digest("{}"), "source": None, "lines": lines, "lease_until": at, **pointer,
         **{name: text.commitment for name, text in texts.items()},
     }  # fmt: skip
     charge = append_forged(place, begun)
-    done = {"kind": "commit", "at": at, "charge": charge, "fence": 1, "answer_hash": digest(stored), **pointer}
+    done = {"kind": "commit", "at": at, "charge": charge, "fence": 1, "answer_hash": stored.commitment, **pointer}
     if signer is not None:
         ledger = json.loads(first)["ledger"]
-        terms = governance.journal.answer_terms(ledger, charge, 1, begun, digest(stored))
+        terms = governance.journal.answer_terms(ledger, charge, 1, begun, stored.commitment)
         done |= {"release_key": signer.public, "signature": signer.sign(terms)}
     last = append_forged(place, done, seal=signer)
     tags = Tags(*rows_of(place, "SELECT since, body FROM secret")[0])
@@ -193,7 +193,7 @@ def forge(place, account, key, answer, *, governed, signer=None, **more):
         place,
         ("INSERT INTO charge VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row),
         ("INSERT INTO line VALUES (?, ?, ?, ?)", (charge, *lines[0])),
-        ("INSERT INTO answer VALUES (?, ?)", (charge, stored)),
+        ("INSERT INTO answer VALUES (?, ?, ?)", (charge, stored.body, stored.salt)),
         ("INSERT INTO tag VALUES (?, ?, ?, ?)", (charge, *found)),
         ("UPDATE account SET own0 = own0 + 5, used0 = used0 + 5 WHERE id = ?", (account,)),
         *(("INSERT INTO entry_text VALUES (?, ?, ?, ?)", (charge, n, t.salt, t.body)) for n, t in texts.items()),
@@ -317,6 +317,8 @@ EDITS = {
     "quarantine cleared": "UPDATE quarantine SET cleared = 2",
     "least price lowered": "UPDATE dataset SET least0 = 1",
     "dataset removed": "DELETE FROM dataset",
+    "end of a dataset edited": "UPDATE entry_text SET body = '{}' WHERE field = 'note'",
+    "end of a dataset removed": "DELETE FROM entry_text WHERE field = 'note'",
 }
 
 
@@ -331,6 +333,9 @@ def prepare(edit, ledger, people):
     if edit.startswith("quarantine"):
         spend(people, 30, key="failed", source="visits.csv").begin().burn()
         return lambda account: spend(account, 30, key="again", source="visits.csv").begin()
+    if edit.startswith("end"):
+        people.retire("visits", why="replaced")
+        return lambda account: spend(account, 30, key="retired", source="visits.csv").begin()
     return lambda account: spend(account, 5, key="cheap", source="visits.csv").begin()
 
 
@@ -339,7 +344,7 @@ def prepare(edit, ledger, people):
 def test_an_edited_table_grants_nothing_and_stops_the_writer(ledger, people, source, place, edit, fresh):
     ledger.govern(why="a team uses it")
     attempt = prepare(edit, ledger, people)
-    assert raised(lambda: attempt(people)) in ("BudgetExceeded", "Refused", "Quarantined", "BelowLeastPrice")
+    assert raised(lambda: attempt(people)) in ("BudgetExceeded", "Refused", "Quarantined", "BelowLeastPrice", "Retired")
     edited(place, (EDITS[edit], ()))
     head = ledger.head()
     user = Ledger(place, clock=ledger._clock) if fresh else ledger

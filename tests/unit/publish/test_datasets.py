@@ -178,16 +178,29 @@ def test_a_file_of_registrations_from_before_is_refused_by_name(run, here) -> No
     assert run("dataset", "list").code == 0
 
 
-def test_a_registration_edited_in_the_database_is_found(run, here) -> None:
+@pytest.mark.parametrize(
+    "edit",
+    [
+        """UPDATE entry_text SET body = replace(body, '"unit":"patient_id"', '"unit":null') WHERE field = 'note'""",
+        "UPDATE dataset SET note = (SELECT body FROM entry_text WHERE field = 'note')",
+    ],
+)
+def test_a_registration_edited_in_the_database_is_found(run, here, edit) -> None:
     import sqlite3
 
     run(*ADD, *CAPS)
     connection = sqlite3.connect(here / "tallystick.db", isolation_level=None)
-    trigger = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'dataset_no_update'").fetchone()[0]
-    connection.execute("DROP TRIGGER dataset_no_update")
-    changed = connection.execute("""UPDATE dataset SET note = replace(note, '"unit":"patient_id"', '"unit":null')""")
-    assert changed.rowcount == 1
-    connection.execute(trigger)
+    names = ("dataset_no_update", "entry_text_no_update")
+    query = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+    triggers = {name: sql for name, sql in connection.execute(query) if name in names}
+    for name in names:
+        connection.execute(f"DROP TRIGGER {name}")
+    before = connection.execute("SELECT d.note, t.body FROM dataset d JOIN entry_text t ON t.field = 'note'").fetchall()
+    assert connection.execute(edit).rowcount == 1
+    after = connection.execute("SELECT d.note, t.body FROM dataset d JOIN entry_text t ON t.field = 'note'").fetchall()
+    assert before != after
+    for sql in triggers.values():
+        connection.execute(sql)
     connection.close()
     assert run("ledger", "verify").code == 6
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import checkpoints, journal
 from tallystick.ledger.chain import GENESIS, canonical, check_reason, digest, link
+from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import ChargeRow, Position
 from tallystick.ledger.replay import GOVERNED, Book, Broken, WriterKey, may_sign
 from tallystick.ledger.signing import Signer, verified
@@ -262,10 +263,10 @@ class Watch:
         stored = [tuple(row) for row in transaction.rows("datasets_stored")]
         if stored != [tuple(row) for row in known]:
             return next((row.name for row in known if tuple(row) not in stored), "a dataset")
-        since = self.book.since
+        first = self.book.since or LARGEST
         notes = {int(row[0]): row[1:] for row in transaction.rows("notes")}
-        for row in known if since is not None else ():
-            if row.seq >= since and (row.seq not in notes or not opens(row.note, *notes[row.seq])):
+        for row in known:
+            if row.seq >= first and (row.seq not in notes or not opens(row.note, *notes[row.seq])):
                 return row.name
         return None
 

@@ -32,10 +32,7 @@ TRAINING = "tallystick/training-card"
 _TRAINING_PAGE = "<title>Training card: "
 _HEAD = 5000
 """Characters of a page in which its title is."""
-READ_TRAINING = (
-    "Its data are in the .json file beside the page: tallystick card show FILE.json. The ledger checks its receipts: "
-    "tallystick ledger verify --receipt FILE"
-)
+READ_TRAINING = "Its data are in the .json file beside the page, and the ledger checks its receipts"
 _SHOWN = 40
 """Characters of the name of a dataset in the text of a card."""
 LONGEST = 200_000_000  # characters; a plan may list a million public groups

@@ -116,7 +116,7 @@ def change_keys(ledger: Ledger, kind: str, public: str, *, why: str, distrusted_
     with ledger.store.write(kind) as transaction:
         turn = transaction.turn
         if turn.governed is None:
-            raise Refused("this ledger is not governed, so it has no keys. Begin with: tallystick ledger govern")
+            raise Refused("this ledger is not governed, so it has no keys. Govern it first")
         keys = ledger.writer.keys_at(transaction, turn.governed)
         _check_change(keys, kind, public, turn.first.seq + 1, distrusted_from)
         position = journal.append(
@@ -181,6 +181,12 @@ def require_signed(
     terms = journal.answer_terms(ledger, charge.id, charge.fence, begun, str(done.get("answer_hash")))
     public, signature = str(done.get("release_key")), str(done.get("signature"))
     is_signed = may_sign(keys, public, charge.last_seq) and verified(terms, public, signature)
+    stolen = [key.distrusted_from for key in keys if key.public == public and key.distrusted_from is not None]
+    if stolen and charge.last_seq >= stolen[0]:
+        raise Refused(
+            f"the answer of ledger entry {charge.id} was signed by a key that was stolen. Ask again under a new key",
+            remedies=[Remedy("set_argument", argument="key", value="NEW")],
+        )
     if not is_signed or digest(begun["plan"]) != begun["plan_hash"]:
         raise _altered(f"the stored answer of ledger entry {charge.id} has no valid signature")
 

@@ -224,7 +224,8 @@ class PostgresStore:
                 raise InvalidInput("ledger", str(self.place), allowed) from None
             raise Refused(
                 f"the ledger {self.place} has the layout of an earlier version, and this role may not change it. The "
-                "role that owns its tables must open it once, for example with: tallystick ledger verify"
+                "role that owns its tables must open it once",
+                remedies=[Remedy("verify_ledger")],
             ) from None
 
     def _refuse_second_ledger(self, connection: psycopg.Connection[Row]) -> None:

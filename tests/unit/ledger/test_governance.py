@@ -428,6 +428,9 @@ def test_answers_that_a_stolen_key_signed_are_listed(ledger, people, governed, p
     report = ledger.verify()
     assert (report.problems, report.distrusted) == ((), (late,))
     assert {early, ours}.isdisjoint(report.distrusted)
+    assert [asked(people, key) for key in ("early", "ours")] == [1, 3]
+    with pytest.raises(ts.errors.Refused, match="stolen"):
+        asked(people, "late")
 
 
 def test_a_retired_key_seals_and_signs_nothing_any_more(ledger, people, governed, place):

@@ -396,9 +396,13 @@ class Account:
         """The failed charge that closed the population's data; later failures are shown by ``clear``."""
         return registry.failures(self)
 
-    def clear(self, *, why: str) -> list[int]:
-        """Open the population's data again after failures; for their owner, who has looked at the operator's log."""
-        return registry.clear(self, why=why)
+    def clear(self, *, why: str, end_running: bool = False) -> list[int]:
+        """Open the population's data again after failures; for their owner, who has looked at the operator's log.
+
+        Refused while releases run that ran at the failure. ``end_running`` ends them: they stay paid, without an
+        answer.
+        """
+        return registry.clear(self, why=why, end_running=end_running)
 
     def to_dict(self) -> dict[str, object]:
         """The account as plain data."""

@@ -16,7 +16,7 @@ from tallystick.ledger import journal, retirement
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import PLAN_LENGTH, check_reason, checked, digest
 from tallystick.ledger.filters import Amount
-from tallystick.ledger.journal import default_least
+from tallystick.ledger.journal import ChargeRow, default_least
 from tallystick.ledger.texts import committed
 
 if TYPE_CHECKING:
@@ -356,7 +356,7 @@ def _closed(transaction: Transaction, account: Account) -> list[_Closed]:
     return [_Closed(*row) for row in transaction.rows("quarantines_of", population, population)]
 
 
-def clear(account: Account, *, why: str) -> list[int]:
+def clear(account: Account, *, why: str, end_running: bool = False) -> list[int]:
     """Open the sources of an account's population again; returns the failed charges that had closed them."""
     ledger = account.ledger
     check_reason(why)
@@ -365,12 +365,16 @@ def clear(account: Account, *, why: str) -> list[int]:
         closed = _closed(transaction, account)
         if not closed:
             raise Refused(f"nothing about population {account.name!r} is closed")
-        running = {row.charge for row in closed if row.state == "EXECUTING"}
-        if running:
+        running = sorted({row.charge for row in closed if row.state == "EXECUTING"})
+        if running and not end_running:
             raise Unavailable(
                 f"{len(running)} of the releases that ran when the data were closed have not ended. Clear the failure "
-                "when they have: at the latest when their leases run out"
+                "when they have. To end them now, paid and without an answer, say so",
+                remedies=[Remedy("set_argument", argument="end_running", value=True)],
             )
+        for number in running:
+            row = ChargeRow(*(transaction.row("charge_by_id", number) or ()))
+            journal.burn(transaction, row, ledger.now(), why="ended by the owner", principal=ledger.principal)
         rows = [[row.charge, row.population] for row in closed]
         position = journal.append(
             transaction, "clear", ledger.now(), principal=ledger.principal, account=account.id, rows=rows,

@@ -272,3 +272,15 @@ def test_data_are_not_cleared_while_a_release_on_them_runs(account: Any) -> None
         account.clear(why="too early")
     running.commit(1.0)
     assert len(account.clear(why="now all have ended")) == 1
+
+
+def test_the_owner_can_end_a_release_that_runs_for_ever(account: Any) -> None:
+    running = account.ledger.charge(LOSS, accounts=[account], why="report", key="long", source="visits").begin()
+    with pytest.raises(Unavailable):
+        pay(Valued(float, lambda: 1 / 0, LOSS, "broken", "visits"), account, why="report", key="broken")
+    used = account.used
+    assert len(account.clear(why="its process was killed", end_running=True)) == 1
+    assert account.used == used, "it stays paid"
+    with pytest.raises(ts.errors.Refused, match="no longer held"):
+        running.commit(1.0)
+    assert account.ledger.verify().problems == ()

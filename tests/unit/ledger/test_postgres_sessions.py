@@ -48,7 +48,7 @@ def test_a_missing_right_is_not_called_tampering(team):
 def test_a_role_that_does_not_own_the_tables_is_told_that_it_purged_nothing(team):
     """The server skips such a table with a warning, and what was erased would stay in its file."""
     url, low, config = team
-    with Ledger(low, config=config) as ledger, pytest.raises(Refused, match="may not rewrite the table"):
+    with Ledger(low, config=config) as ledger, pytest.raises(Refused, match="does not own its tables"):
         ledger.purge()
     with Ledger(url, config=config) as ledger:
         ledger.purge()

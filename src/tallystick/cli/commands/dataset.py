@@ -464,11 +464,20 @@ def _failed_line(charges: Sequence[int], *, is_complete: bool) -> str:
 
 
 @app.command()
-def clear(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False) -> None:
+def clear(
+    name: Name,
+    why: Why,
+    end_running: Annotated[
+        bool, typer.Option("--end-running", help="End releases that still run: paid, and without an answer.")
+    ] = False,
+    dry_run: DryRun = False,
+    ledger: Place = None,
+    as_json: Json = False,
+) -> None:
     """Open a dataset and its population again after a failure. Read the operator's log first."""
     with opened(ledger) as book:
         account = book.open(datasets.find(name, book).population)
-        charges = account.failures() if dry_run else account.clear(why=why)
+        charges = account.failures() if dry_run else account.clear(why=why, end_running=end_running)
     facts = {"name": name, "population": account.name, "charges": charges, "dry_run": dry_run}
 
     def say(out: Console) -> None:

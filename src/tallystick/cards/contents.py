@@ -338,7 +338,8 @@ def _rows_that_count(plan: Plan | FitPlan, unit: str) -> str:
     if isinstance(plan.query.table.unit, EachRow):
         return '"Rows that count" are all rows in a group of the table: each counts as 1.'
     groups, rows = limits_of(plan.query)
-    return f'"Rows that count" are rows after the limits. A row counts as 1. {rule_of_limits(unit, groups=groups, rows=rows)}'
+    rule = rule_of_limits(unit, groups=groups, rows=rows)
+    return f'"Rows that count" are rows after the limits. A row counts as 1. {rule}'
 
 
 def _evidence(receipt: Receipt | None) -> dict[str, Any]:

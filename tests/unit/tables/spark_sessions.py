@@ -17,6 +17,8 @@ import servers
 SMALL_JAVA = " ".join(
     [
         "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # by default all memory is looked through whenever a few thousand classes more have been loaded
+        "-Xms768m -Xmn512m -XX:MetaspaceSize=400m -XX:ReservedCodeCacheSize=200m",
         # 20,000 classes are loaded, each of which would be verified first
         "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
     ]

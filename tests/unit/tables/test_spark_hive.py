@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tallystick as ts
+from sweeps import share
 from tallystick.errors import Refused
 from tallystick.ledger import Ledger
 from tallystick.publish.datasets import identified
@@ -38,7 +39,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield found
 
 
-@pytest.mark.parametrize("kind", ["PARQUET", "ORC"])
+@pytest.mark.parametrize("kind", share(["PARQUET", "ORC"], 2))
 def test_a_table_of_files_is_registered_and_answered(spark: Any, tmp_path: Path, kind: str) -> None:
     spark.sql(f"CREATE TABLE seen (who BIGINT, cost BIGINT) STORED AS {kind}")
     spark.sql("INSERT INTO seen SELECT id, id FROM range(9)")

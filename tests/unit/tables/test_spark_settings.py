@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import tallystick as ts
+from sweeps import share
 from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger import Ledger
 from tallystick.tables.engines import spark_settings
@@ -176,11 +177,14 @@ def test_a_setting_of_hadoop_that_changes_how_files_are_read_is_refused(
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("parquet.enable.summary-metadata", "false"),
-        ("io.compression.codecs", "org.apache.hadoop.io.compress.GzipCodec"),
-        ("mapreduce.fileoutputcommitter.algorithm.version", "2"),
-    ],
+    share(
+        [
+            ("parquet.enable.summary-metadata", "false"),
+            ("io.compression.codecs", "org.apache.hadoop.io.compress.GzipCodec"),
+            ("mapreduce.fileoutputcommitter.algorithm.version", "2"),
+        ],
+        3,
+    ),
 )
 def test_a_setting_of_hadoop_that_does_not_is_accepted(spark: Any, tmp_path: Path, name: str, value: str) -> None:
     with hadoop(spark, name, value):

@@ -131,7 +131,7 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("name", share(LOSSES, 2))
+@pytest.mark.parametrize("name", LOSSES)
 def test_the_smallest_gaussian_is_above(name: str) -> None:
     loss = LOSSES[name]
     mu = loss.gdp_bound()

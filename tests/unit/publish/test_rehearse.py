@@ -87,7 +87,7 @@ def test_rows_can_be_made_up_from_a_plan(keys: Any) -> None:
     assert len(set(zip(alone.columns["who"], alone.columns["ward"], strict=True))) == 300
     with pytest.raises(InvalidInput):
         ts.made_up_rows(plan, groups_per_unit=0.5)
-    found = ts.rehearse(plan, rows, caps=[(1, 1), (2, 1), (2, 2), (2, 4)])
+    found = ts.rehearse(plan, rows)
     noises = [line.noise for line in found.of("n") if line.max_groups == 2]
     lost = [line.caps for line in found.of("n") if line.max_groups == 2]
     assert noises == sorted(noises)
@@ -175,7 +175,7 @@ def wage_plan(rho: float) -> Any:
 def test_a_mean_that_the_noise_hides_counts_as_all_of_its_bounds() -> None:
     plan = wage_plan(0.005)
     rows = ts.made_up_rows(plan, units=1_000)
-    found = ts.rehearse(plan, rows, caps=[(1, 1), (8, 500)])
+    found = ts.rehearse(plan, rows, caps=[(1, 1), (2, 3), (4, 20), (8, 50), (8, 500)])
     narrow, widest = found.of("wage")[0], found.of("wage")[-1]
     assert narrow.without_value == 0
     assert (widest.without_value, widest.noise) == (8, 2.0)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallystick as ts
-from sweeps import share
+from sweeps import ALL, share
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger import Account
 from tallystick.tables import expressions, run
@@ -356,7 +356,7 @@ def held(table: Table, a: str, b: str, every: int = 1) -> list[int]:
         .agg(**{f"s{i}": ts.sum(f"x{i}", 0, 1) for i in range(len(both))}, v=ts.variance(a, 0, 4))
         .plan(rho=1)
     )
-    if every == 1:
+    if ALL or every == 1:
         run.preflight(plan)
     found = run.integers(plan).numbers
     return [int(held[0, 0]) for part, held in found.items() if part.kind == "total"]

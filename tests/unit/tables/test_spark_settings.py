@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import tallystick as ts
+from sweeps import share
 from tallystick.errors import InvalidInput, Refused, Unavailable
 from tallystick.ledger import Ledger
 from tallystick.tables.engines import spark_settings
@@ -247,12 +248,15 @@ def test_a_setting_in_a_configuration_file_of_hadoop_is_judged() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("parquet.enable.summary-metadata", "false"),
-        ("io.compression.codecs", "org.apache.hadoop.io.compress.GzipCodec"),
-        ("mapreduce.fileoutputcommitter.algorithm.version", "2"),
-        ("dfs.client.socket-timeout", "600000"),
-    ],
+    share(
+        [
+            ("parquet.enable.summary-metadata", "false"),
+            ("io.compression.codecs", "org.apache.hadoop.io.compress.GzipCodec"),
+            ("mapreduce.fileoutputcommitter.algorithm.version", "2"),
+            ("dfs.client.socket-timeout", "600000"),
+        ],
+        4,
+    ),
 )
 def test_a_setting_of_hadoop_that_does_not_is_accepted(spark: Any, tmp_path: Path, name: str, value: str) -> None:
     with hadoop(spark, name, value):

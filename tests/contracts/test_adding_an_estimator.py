@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from contracts.edited import Copy
+from sweeps import campaign_only
 
 TOY = '''"""The share of rows whose target is above 0."""
 
@@ -158,6 +159,7 @@ assert main(["card", "verify", "card.html", "--ledger", "shell.db"]) == 0
 """
 
 
+@campaign_only
 def test_a_new_estimator_with_its_card_is_one_file_and_one_name(tmp_path: Path) -> None:
     copy = Copy.into(tmp_path)
     copy.new("learn/share.py", TOY)

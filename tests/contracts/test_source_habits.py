@@ -75,7 +75,8 @@ def test_source_never_evaluates_text() -> None:
     calls = {
         f"{path.name}:{node.lineno}"
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (text := path.read_text(encoding="utf-8")) and (not text.isascii() or re.search(r"\b(eval|exec)\b", text))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"eval", "exec"}
     }
     assert not calls

@@ -95,8 +95,8 @@ def identified(table: Table) -> Identity:
     if own.name.startswith(SPARK) and not own.plain:
         raise Refused(
             "Spark's views, data frames and tables whose files are not known cannot be registered. What a view reads "
-            "depends on the catalogue and the settings of each application. Write the rows as a table of Parquet or "
-            "ORC files (CREATE TABLE ... USING parquet AS SELECT ...), and register that"
+            "depends on the catalogue and the settings of each application. Write the rows as a table of Parquet "
+            "files (CREATE TABLE ... USING parquet AS SELECT ...), and register that"
         )
     return own
 

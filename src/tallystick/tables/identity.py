@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from tallystick.errors import Refused, Remedy
 from tallystick.ledger.chain import SourceId
@@ -157,7 +157,7 @@ class Overlap:
         for dataset, marked in known:
             if marked.names(own):
                 settled.append(dataset)
-            elif own.all_marks & marked.moved:
+            elif own.all_marks & marked.moved and not own.name.startswith(SPARK):
                 moved.append(dataset)
             elif marked.touches(own):
                 part.append(dataset)
@@ -208,8 +208,8 @@ def _recognised(ledger: Ledger, own: Identity, found: Overlap) -> Recognised:
     if any(dataset.fixed != first.fixed for dataset in found.same):
         listed = ", ".join(repr(dataset.name) for dataset in found.same)
         raise Refused(f"these rows are registered with several units or neighbours: {listed}. Register them once")
-    if own.name.startswith(SPARK):
-        _refuse_other_units(first, found.part)
+    if own.name.startswith(SPARK) and found.part:
+        _refuse_shared(found.part)
     named = any(SourceId.of(own.name) in dataset.sources for dataset in found.same)
     source = SourceId.of(own.name) if named else SourceId(first.source)
     names, parts = (tuple(dataset.name for dataset in datasets) for datasets in (found.same, found.part))
@@ -271,18 +271,16 @@ def _named_form(marks: Iterable[str]) -> str:
     return kinds[0] if kinds else ""
 
 
-def _refuse_other_units(asked: Registered, parts: Iterable[Registered]) -> None:
-    """Refuse rows of Spark that belong to another dataset with another unit.
+def _refuse_shared(parts: Sequence[Registered]) -> NoReturn:
+    """Refuse rows of Spark that are in files of another registration.
 
-    Every application of Spark can have its own catalogue, so a view can be defined as it was registered and read other
-    tables.
+    Every application of Spark can have its own catalogue, which says how often a file is read, and whose its rows are.
     """
-    for dataset in parts:
-        if dataset.fixed != asked.fixed:
-            raise Refused(
-                f"dataset {asked.name!r} reads rows of dataset {dataset.name!r}, which protects another unit. "
-                f"Ask {dataset.name!r}"
-            )
+    name = parts[0].name
+    raise Refused(
+        f"this table of Spark holds or reads rows of the registered dataset {name!r}, under another name. "
+        f"Ask {name!r} as it was registered"
+    )
 
 
 def _refuse_hidden(ledger: Ledger, own: Identity, found: Overlap) -> None:
@@ -301,6 +299,8 @@ def _refuse_hidden(ledger: Ledger, own: Identity, found: Overlap) -> None:
                 "Write the table with its schema, or register it again",
                 remedies=[Remedy("update_table", dataset=dataset.name)],
             )
+    if found.part and own.name.startswith(SPARK):
+        _refuse_shared(found.part)
     if found.part:
         name = found.part[0].name
         raise Refused(
@@ -380,6 +380,8 @@ class _Marked:
             return False
         if own.name.startswith(SPARK) and self.definition:
             return not own.marks.isdisjoint(self.definition)
+        if own.name.startswith(SPARK) and not self._has_name(own):
+            return False  # files that are registered themselves, or as another table
         if not own.plain and not own.name.startswith(FILE):
             return self._is_view(own)
         is_inside = own.plain and own.name.startswith(FILE) and own.near & self.marks
@@ -414,6 +416,15 @@ class _Marked:
             return False
         is_stale = CACHED in own.near and own.near.isdisjoint(places)
         return UNKNOWN in own.near or is_stale
+
+    def _has_name(self, own: Identity) -> bool:
+        """True if a registration of version 0.1.0, which has no definition, is for a table of Spark of this name.
+
+        A table of Spark is never a registered file. It can list the file many times, and its folders can say whose the
+        rows are: one person would count as many.
+        """
+        names = {mark for mark in own.all_marks if mark.startswith(SPARK)}
+        return not names.isdisjoint(self.marks) or SourceId.of(own.name) in self.sources
 
     @property
     def definition(self) -> frozenset[str]:

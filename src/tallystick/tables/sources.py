@@ -483,3 +483,16 @@ def check_limits(process: int = 0) -> None:
             raise Unavailable(
                 f"this process has a limit {name}, and a release could fail at it after the charge; lift it (ulimit)"
             )
+
+
+def check_files(least: int, process: int = 0) -> None:
+    """Raise ``Unavailable`` if a process may open fewer than ``least`` files at a time. 0 is this process."""
+    soft, _ = (
+        resource.prlimit(process, resource.RLIMIT_NOFILE) if process else resource.getrlimit(resource.RLIMIT_NOFILE)
+    )
+    if soft != resource.RLIM_INFINITY and soft < least:
+        owner = f"process {process}" if process else "this process"
+        raise Unavailable(
+            f"the limit RLIMIT_NOFILE of {owner} is below {least:,}, "
+            "and a release could fail at it after the charge. Raise it (ulimit -n) before you start the process"
+        )

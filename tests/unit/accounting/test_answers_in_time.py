@@ -12,7 +12,7 @@ import pytest
 
 import tallystick as ts
 from pace import Clock
-from sweeps import share
+from sweeps import campaign_only, share
 from tallystick.accounting import calibrate, compose, direction, gdp, routes
 from tallystick.accounting.direction import OneDirection
 from tallystick.accounting.leaves import nested
@@ -79,7 +79,7 @@ def test_an_upper_end_is_read_without_the_work_of_the_lower_one(asked: Any) -> N
     ],
 )
 def test_upper_ends_alone_are_those_of_both(loss: ts.PrivacyLoss) -> None:
-    for epsilon in (0.0, 0.2, 1.0):
+    for epsilon in share((0.0, 0.2, 1.0), 2):
         bounds = loss.delta_bounds(epsilon=epsilon)
         assert bounds.lower <= loss.delta(epsilon=epsilon) <= bounds.upper * (1 + 1e-6)
     # The best of some lines above the power; the polygon has other lines, a few per cent away from the best.
@@ -129,6 +129,7 @@ def test_a_divergence_is_integrated_once(asked: Any) -> None:
     assert len(integrals) == 1
 
 
+@campaign_only
 def test_an_operating_point_is_found_in_time() -> None:
     clock = Clock()
     goal = ts.attack_goal(alpha=0.01, power=0.05)
@@ -466,6 +467,7 @@ def test_many_pieces_share_their_nodes_too() -> None:
     assert np.allclose(found, law.log_mgf(np.array(tilts)), rtol=1e-9)
 
 
+@campaign_only
 def test_a_tilt_that_leads_a_piece_beyond_all_panels_is_not_taken_for_none() -> None:
     """Of a unit that is drawn a thousand times nobody integrates the piece, and nodes without it are no nodes."""
     drawn = ts.gaussian(sigma=1.0, adjacency="replace").subset(batch=1000, population=1000, replacement=True)

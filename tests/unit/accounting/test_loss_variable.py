@@ -245,23 +245,28 @@ def test_losses_that_differ_in_their_last_digits_alone_have_a_distribution() -> 
 
 @pytest.mark.parametrize(
     ("loss", "direction", "truth"),
-    [
-        (
-            2
-            * ts.gaussian_mixture(sigma=1.0, sensitivities=[0.0, 1e-10, 1.0], probabilities=[0.25, 0.203125, 0.546875]),
-            ts.Direction.REMOVE,
-            0.407447,
-        ),
-        (
-            2
-            * ts.gaussian_mixture(
-                sigma=2.0, sensitivities=[0.0, 0.5, 1.0, 1.5], probabilities=[0.09375, 0.34375, 0.203125, 0.359375]
-            ).sampled(rate=0.010318674391733876),
-            ts.Direction.ADD,
-            0.4093263,
-        ),
-    ],
-    ids=["a mixture", "sampled"],
+    share(
+        [
+            (
+                2
+                * ts.gaussian_mixture(
+                    sigma=1.0, sensitivities=[0.0, 1e-10, 1.0], probabilities=[0.25, 0.203125, 0.546875]
+                ),
+                ts.Direction.REMOVE,
+                0.407447,
+            ),
+            (
+                2
+                * ts.gaussian_mixture(
+                    sigma=2.0, sensitivities=[0.0, 0.5, 1.0, 1.5], probabilities=[0.09375, 0.34375, 0.203125, 0.359375]
+                ).sampled(rate=0.010318674391733876),
+                ts.Direction.ADD,
+                0.4093263,
+            ),
+        ],
+        2,
+    ),
+    ids=share(["a mixture", "sampled"], 2),
 )
 def test_half_a_step_of_a_steep_sum_is_not_counted_twice(
     loss: ts.PrivacyLoss, direction: ts.Direction, truth: float

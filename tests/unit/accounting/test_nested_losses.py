@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tallystick as ts
+from sweeps import share
 from tallystick.errors import AdjacencyMismatch, InvalidInput, UnitMismatch
 
 P, Q = np.array([0.55, 0.3, 0.15]), np.array([0.25, 0.35, 0.4])
@@ -181,7 +182,7 @@ def test_pure_group_and_gdp_bounds_are_known_exactly() -> None:
     assert math.isinf(ts.approx_dp(epsilon=1, delta=1e-9).gdp_bound())
 
 
-@pytest.mark.parametrize(("sigma", "rate"), [(1000.0, 0.1), (1e5, 0.5), (3.0, 0.01)])
+@pytest.mark.parametrize(("sigma", "rate"), share([(1000.0, 0.1), (1e5, 0.5), (3.0, 0.01)], 2))
 def test_divergences_of_tiny_losses_stay_above_the_truth(sigma: float, rate: float) -> None:
     """Losses of both signs cancel in the mean: it once read 1e-12 below a 40-digit quadrature."""
     import mpmath as mp

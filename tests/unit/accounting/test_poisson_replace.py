@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tallystick as ts
+from sweeps import share
 from tallystick.accounting.leaves.substituted import SampledReplaced
 
 
@@ -62,7 +63,7 @@ def test_without_sampling_it_is_twice_the_sensitivity() -> None:
     assert almost == pytest.approx(ts.gaussian(sigma=1.0).epsilon(delta=1e-6), rel=1e-6)
 
 
-@pytest.mark.parametrize("steps", [2, 40, 1000])
+@pytest.mark.parametrize("steps", share([2, 40, 1000], 2))
 def test_compositions_lie_between_one_record_more_and_the_general_rule(steps: int) -> None:
     step = ts.gaussian(sigma=1.0).sampled(rate=0.02)
     bounds = (steps * step).as_replace().epsilon_bounds(delta=1e-6)

@@ -129,7 +129,7 @@ def many_digits() -> Any:
         yield
 
 
-@pytest.mark.parametrize(("epsilon", "runs"), CASES)
+@pytest.mark.parametrize(("epsilon", "runs"), share(CASES, 2))
 def test_every_knot_is_a_bound_and_a_knot_that_is_not_is_found(epsilon: float, runs: dict[str, float]) -> None:
     both = truths(epsilon, runs)
     knots = knots_of(selected._half(leaf_of(epsilon, runs), Direction.REMOVE))
@@ -151,7 +151,7 @@ def test_the_place_of_the_additional_knot_does_not_matter(place: float, monkeypa
     assert wrong_knots(knots_of(half), truths(epsilon, runs)) == []
 
 
-@pytest.mark.parametrize(("epsilon", "runs"), CASES[:6])
+@pytest.mark.parametrize(("epsilon", "runs"), share(CASES[:6], 2))
 def test_every_set_of_knots_bounds_moments_and_a_wrong_knot_does_not(epsilon: float, runs: dict[str, float]) -> None:
     both = truths(epsilon, runs)
     knots = knots_of(selected._half(leaf_of(epsilon, runs), Direction.REMOVE))

@@ -679,11 +679,14 @@ def test_what_is_not_seen_below_is_not_at_infinity() -> None:
 
 @pytest.mark.parametrize(
     ("loss", "x"),
-    [
-        (ts.gaussian(sigma=0.38).sampled(rate=2.8e-7) + ts.pure_dp(epsilon=3.07).sampled(rate=0.0132), 0.69),
-        (ts.gaussian(sigma=1000) + ts.laplace(scale=0.01), -0.9),
-        (ts.laplace(scale=1e6) + ts.randomized_response(flip_prob=0.25, choices=4, adjacency="add_remove"), 0.0),
-    ],
+    share(
+        [
+            (ts.gaussian(sigma=0.38).sampled(rate=2.8e-7) + ts.pure_dp(epsilon=3.07).sampled(rate=0.0132), 0.69),
+            (ts.gaussian(sigma=1000) + ts.laplace(scale=0.01), -0.9),
+            (ts.laplace(scale=1e6) + ts.randomized_response(flip_prob=0.25, choices=4, adjacency="add_remove"), 0.0),
+        ],
+        3,
+    ),
     ids=str,
 )
 def test_one_narrow_law_beside_a_wide_one_is_read_in_time(loss: ts.PrivacyLoss, x: float) -> None:

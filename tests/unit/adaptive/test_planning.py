@@ -36,6 +36,11 @@ def plans():
     return {queries: ts.adaptive.plan(queries=queries, tau=TAU, beta=BETA) for queries in DESIGN}
 
 
+@pytest.fixture(scope="module")
+def few():
+    return ts.adaptive.plan(queries=3, tau=TAU, beta=BETA)
+
+
 def test_a_plan_meets_the_inequality_and_little_less_does_not(plans):
     for queries, plan in plans.items():
         assert plan.bound == "gaussian curve"
@@ -135,8 +140,7 @@ def test_k_by_stability_and_the_root_of_k_by_privacy(plans):
         assert growth == pytest.approx(power, abs=0.06)
 
 
-def test_few_questions_are_split_and_fixed_questions_need_no_noise():
-    few = ts.adaptive.plan(queries=3, tau=TAU, beta=BETA)
+def test_few_questions_are_split_and_fixed_questions_need_no_noise(few):
     assert (few.bound, few.noise, few.samples) == ("splitting", 0.0, 3 * few.bounds["non-adaptive"].samples)
     fixed = ts.adaptive.plan(queries=1000, tau=TAU, beta=BETA, adaptive=False)
     assert (fixed.bound, fixed.samples) == ("non-adaptive", 530)
@@ -200,8 +204,8 @@ def test_a_plan_for_the_records_one_has():
             ts.adaptive.plan(beta=0.05, **wrong)
 
 
-def test_a_plan_says_which_routes_are_not_private_and_what_the_oracle_needs():
-    said = str(ts.adaptive.plan(queries=3, tau=0.1, beta=0.05))
+def test_a_plan_says_which_routes_are_not_private_and_what_the_oracle_needs(few, plans):
+    said = str(few)
     assert said.count("not private") == 2
     assert "StatisticalQueries, which are private, need 1,4" in said
-    assert "StatisticalQueries" not in str(ts.adaptive.plan(queries=1000, tau=0.1, beta=0.05))
+    assert "StatisticalQueries" not in str(plans[1000])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,11 +36,18 @@ class Clinic:
         return self.plan().release(why=why, key=key)
 
 
-@pytest.fixture
-def clinic(tmp_path: Path) -> Any:
-    file = tmp_path / "visits.csv"
+@contextmanager
+def opened(folder: Path) -> Iterator[Clinic]:
+    """Open a clinic whose files are in this folder."""
+    file = folder / "visits.csv"
     rows = (f"p{i % 100},{WARDS[i % 2]},{20 + i % 60}\n" for i in range(300))
     file.write_text("patient,ward,age\n" + "".join(rows))
-    with ts.Ledger(tmp_path / "ledger.db") as ledger:
+    with ts.Ledger(folder / "ledger.db") as ledger:
         account = ledger.open("patients-2026", budget=ts.zcdp(rho=0.5, delta=1e-6), unit="patient")
         yield Clinic(ledger, account, file)
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Iterator[Clinic]:
+    with opened(tmp_path) as found:
+        yield found

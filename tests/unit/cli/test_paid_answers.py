@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import tallystick as ts
+from processes import CLOSED, FULL, LEFT, command
 from tallystick.errors import NotDelivered
 
 ADD = (
@@ -131,32 +132,43 @@ def test_a_failure_of_a_file_survives_a_socket() -> None:
     assert str(again) == " ".join(str(problem).split())  # in one line
 
 
-def shell(command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command line of a shell in which ``$Q`` is a query and ``$E`` a command that charges nothing."""
-    query = shlex.join([sys.executable, "-m", "tallystick", *QUERY])
-    epsilon = shlex.join([sys.executable, "-m", "tallystick", "epsilon", "gdp(mu=1)", "--delta", "1e-5"])
-    text = command.replace("$Q", query).replace("$E", epsilon)
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of a shell in which ``$Q`` is a query by a new Python; elsewhere ``command`` stands for one."""
+    text = line.replace("$Q", shlex.join([sys.executable, "-m", "tallystick", *QUERY]))
     return subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
-@pytest.mark.parametrize("command", ["$Q >/dev/full", "$Q >&-", "$Q --json >/dev/full", "$Q --json >&-"])
-def test_output_that_cannot_be_written_says_how_to_get_the_answer_again(run: Any, folder: Path, command: str) -> None:
-    done = shell(command)
-    assert done.returncode == 10, done.stderr
-    assert "Traceback" not in done.stderr
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["words", "json"])
+@pytest.mark.parametrize("out", [FULL, CLOSED])
+def test_output_that_cannot_be_written_says_how_to_get_the_answer_again(
+    run: Any, folder: Path, out: str | None, form: list[str]
+) -> None:
+    done = command([*QUERY, *form], out=out)
+    assert done.code == 10, done.errors
+    assert "Traceback" not in done.errors
     (charge,) = charges()
-    assert f"charged as ledger entry {charge.charge}" in done.stderr
+    assert f"charged as ledger entry {charge.charge}" in done.errors
     before = left()
-    again = run(*QUERY, *offered(done.stderr))
+    again = run(*QUERY, *offered(done.errors))
     assert again.code == 0
     assert left() == before
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
-@pytest.mark.parametrize("command", ["$Q >/dev/full", "$Q >&-"])
-def test_output_that_cannot_be_written_does_not_keep_files_from_being_written(folder: Path, command: str) -> None:
-    assert shell(command.replace("$Q", "$Q --out table.csv")).returncode == 10
+def test_a_new_process_of_a_shell_ends_as_a_copy_of_this_one_does(folder: Path) -> None:
+    for given, out in {">/dev/full": FULL, ">&-": CLOSED}.items():
+        new, copy = shell(f"$Q {given}"), command(QUERY, out=out)
+        assert new.returncode == copy.code == 10
+        said = [text[text.index("Charged, not delivered: ") :] for text in (new.stderr, copy.errors)]
+        plain = {re.sub(r"\S*\d\S*", "#", text) for text in said}  # each has its own charge and key
+        assert len(plain) == 1, plain
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+@pytest.mark.parametrize("out", [FULL, CLOSED])
+def test_output_that_cannot_be_written_does_not_keep_files_from_being_written(folder: Path, out: str | None) -> None:
+    assert command([*QUERY, "--out", "table.csv"], out=out).code == 10
     assert Path("table.csv").read_text().startswith("ward,")
 
 
@@ -168,34 +180,34 @@ def test_a_reader_that_left_does_not_lose_a_paid_answer(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
-@pytest.mark.parametrize("broken", ["2>/dev/full", "2>&-"])
-def test_errors_that_cannot_be_written_do_not_stop_a_command(folder: Path, broken: str) -> None:
-    done = shell(f"$Q {broken}")
-    assert done.returncode == 0
-    assert "ward  count" in done.stdout
-    assert shell(f"$Q --rho 1 {broken}").returncode == 2, "the code of a failure stays the same"
+@pytest.mark.parametrize("errors", [FULL, CLOSED])
+def test_errors_that_cannot_be_written_do_not_stop_a_command(folder: Path, errors: str | None) -> None:
+    done = command(QUERY, errors=errors)
+    assert done.code == 0
+    assert "ward  count" in done.out
+    assert command([*QUERY, "--rho", "1"], errors=errors).code == 2, "the code of a failure stays the same"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
 def test_output_of_a_free_command_that_cannot_be_written_is_unavailable(folder: Path) -> None:
-    for command in ("$E >/dev/full", "$E >&-", "$E --json >/dev/full"):
-        done = shell(command)
-        assert (done.returncode, "standard output" in done.stderr) == (9, True), done.stderr
+    words = ["epsilon", "gdp(mu=1)", "--delta", "1e-5"]
+    for form, out in (([], FULL), ([], CLOSED), (["--json"], FULL)):
+        done = command([*words, *form], out=out)
+        assert (done.code, "standard output" in done.errors) == (9, True), done.errors
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
-@pytest.mark.parametrize("output", [">/dev/full", ">&-", "| true"])
-def test_a_refusal_keeps_its_exit_code_if_standard_output_fails(folder: Path, output: str) -> None:
+@pytest.mark.parametrize("out", [FULL, CLOSED, LEFT])
+def test_a_refusal_keeps_its_exit_code_if_standard_output_fails(folder: Path, out: str | None) -> None:
     for rho, code in (("3", 3), ("0", 2), ("0.000001", 4)):
-        command = shlex.join([sys.executable, "-m", "tallystick", *QUERY]).replace("0.05", rho)
-        done = shell(f"{command} --json {output}; exit ${{PIPESTATUS[0]}}")
-        assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+        done = command([*(rho if word == "0.05" else word for word in QUERY), "--json"], out=out)
+        assert (done.code, "Traceback" in done.errors) == (code, False), done.errors
     assert not charges()
 
 
 @pytest.mark.parametrize("form", ["", "--json"])
 def test_an_answer_that_the_encoding_cannot_carry_is_escaped(folder: Path, form: str) -> None:
     Path("wards.csv").write_text("ward\nZürich ±\n")
-    done = shell(f"PYTHONIOENCODING=ascii $Q {form}")
-    assert done.returncode == 0, done.stderr
-    assert ("Z\\u00fcrich \\u00b1" if form else "Z\\xfcrich +-") in done.stdout
+    done = command([*QUERY, *form.split()], encoding="ascii")
+    assert done.code == 0, done.errors
+    assert ("Z\\u00fcrich \\u00b1" if form else "Z\\xfcrich +-") in done.out

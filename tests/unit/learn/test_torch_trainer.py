@@ -22,6 +22,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import tallystick as ts  # noqa: E402
+from sweeps import share  # noqa: E402
 from tallystick.digits import percent_up  # noqa: E402
 from tallystick.errors import AdjacencyMismatch, BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, RunEnded  # noqa: E402
 from tallystick.learn.torch.batches import Examples, shuffled  # noqa: E402
@@ -1008,7 +1009,7 @@ class Reader(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("padding", [*range(10), 19])
+@pytest.mark.parametrize("padding", share([*range(10), 19], 5))
 def test_a_causal_model_with_padding_trains_whatever_the_padding_token_is(padding: int) -> None:
     torch.manual_seed(0)
     model = Reader(padding)

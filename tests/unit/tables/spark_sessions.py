@@ -17,6 +17,8 @@ import servers
 SMALL_JAVA = " ".join(
     [
         "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # by default all memory is looked through whenever a few thousand classes more have been loaded
+        "-Xms768m -Xmn512m -XX:MetaspaceSize=400m -XX:ReservedCodeCacheSize=200m",
         # 20,000 classes are loaded, each of which would be verified first
         "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
     ]
@@ -87,10 +89,16 @@ def session(master: str, folder: Path, more: Mapping[str, str] | None = None) ->
 
 
 def shared_session() -> Any:
-    """Return the session that the tests of this worker share; a test removes the tables that it makes."""
+    """Return the session that the tests of this worker share; a test removes the tables that it makes.
+
+    Temporary views of the file before are dropped: one of them would hide a table of the same name.
+    """
     if not _shared:
         folder = servers.keep(tempfile.TemporaryDirectory(prefix="tallystick-spark-", ignore_cleanup_errors=True))
         started = contextlib.ExitStack()
         _shared.append(started.enter_context(session("local[2]", Path(folder))))
         servers.keep(started)
+    for view in _shared[0].sql("SHOW VIEWS").collect():  # catalog.listTables() fails without generated code
+        if view.isTemporary:
+            _shared[0].catalog.dropTempView(view.viewName)
     return _shared[0]

@@ -107,9 +107,9 @@ def database(table: pa.Table, path: Path) -> Any:
     return place
 
 
-IN_FULL = (arrow, parquet, database)
-AS_SHARES = (pandas, pandas_of_arrow, polars, parquet_of_spark)
-CASES = [*itertools.product(ARRAYS, IN_FULL), *share(itertools.product(ARRAYS, AS_SHARES), 3)]
+IN_FULL = (parquet,)
+AS_SHARES = (arrow, database, pandas, pandas_of_arrow, polars, parquet_of_spark)
+CASES = [*itertools.product(ARRAYS, IN_FULL), *share(itertools.product(ARRAYS, AS_SHARES), 5)]
 """A share of the kinds, another one for each form; ``make campaign-sweeps`` runs every kind in every form."""
 
 

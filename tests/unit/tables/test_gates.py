@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallystick as ts
+from sweeps import ALL, share
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger import Account
 from tallystick.tables import expressions, run
@@ -344,9 +345,9 @@ def conditions(a: str, b: str) -> list[expressions.Expression]:
     ]
 
 
-def held(table: Table, a: str, b: str) -> list[int]:
-    """How many rows every condition holds for; it is also asked as a filter that keeps all rows."""
-    asked = conditions(a, b)
+def held(table: Table, a: str, b: str, every: int = 1) -> list[int]:
+    """How many rows each condition, or a share, holds for; it is also asked as a filter that keeps all rows."""
+    asked = share(conditions(a, b), every)
     both = [ts.when(condition, 1, 0) for condition in asked]
     plan = (
         table.filter(both[0] + both[-1] >= 0)
@@ -355,7 +356,8 @@ def held(table: Table, a: str, b: str) -> list[int]:
         .agg(**{f"s{i}": ts.sum(f"x{i}", 0, 1) for i in range(len(both))}, v=ts.variance(a, 0, 4))
         .plan(rho=1)
     )
-    run.preflight(plan)
+    if ALL or every == 1:
+        run.preflight(plan)
     found = run.integers(plan).numbers
     return [int(held[0, 0]) for part, held in found.items() if part.kind == "total"]
 

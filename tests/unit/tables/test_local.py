@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import tallystick as ts
+from sweeps import share
 from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger import Ledger
 from tallystick.tables import run
@@ -183,7 +184,7 @@ def test_steps_mean_the_same_on_postgresql(postgres: str) -> None:
                     for row in rows:
                         copy.write_row(tuple(row.values()))
             source = ts.Private(postgres)
-            steps_agree((source.table("visits", unit="u"), source.table("cases", unit="who")), pair)
+            steps_agree((source.table("visits", unit="u"), source.table("cases", unit="who")), pair, share(STEPS, 2))
         finally:
             connection.execute("drop table visits, cases")
 
@@ -265,7 +266,7 @@ def test_steps_give_the_same_on_every_run_with_any_number_of_threads(
 # ---- plans
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", share(STEPS, 2, always=CUT))
 def test_a_plan_of_a_step_is_read_back_runs_on_nothing_first_and_has_sql_in_every_dialect(name: str) -> None:
     visits, cases = opened(*drawn(random.Random(0)))
     table = STEPS[name](visits, cases).per_unit(max_groups=1, max_rows_per_group=2)

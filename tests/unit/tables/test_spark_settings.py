@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import tallystick as ts
-from tallystick.errors import InvalidInput, Refused
+from sweeps import share
+from tallystick.errors import InvalidInput, Refused, Unavailable
 from tallystick.ledger import Ledger
 from tallystick.tables.engines import spark_settings
 from tallystick.tables.reader import open_engine
@@ -28,6 +32,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
     found = shared_session()
+    found.catalog.dropTempView("visits")  # other tests of this session leave one behind
     found.range(9).toDF("who").write.saveAsTable("visits")
     yield found
     found.sql("DROP TABLE visits")
@@ -89,20 +94,54 @@ def test_kryo_and_a_small_limit_are_refused_and_defaults_and_larger_limits_are_n
         "spark.memory.fraction": "0.6",
         "spark.network.timeout": "800s",
         "spark.rpc.message.maxSize": "256",
+        "spark.task.maxFailures": "8",
+        "spark.executor.heartbeatInterval": "20s",
+        "spark.rpc.askTimeout": "600s",
+        "spark.io.compression.codec": "zstd",
     }
     with configured(spark, usual):
         assert ask(spark, tmp_path).used.a0 > 0
 
 
 def test_a_limit_on_results_is_refused(spark: Any, tmp_path: Path) -> None:
-    with configured(spark, {"spark.driver.maxResultSize": "6k"}), pytest.raises(Refused, match="maxResultSize is 6k"):
+    with configured(spark, {"spark.driver.maxResultSize": "6k"}), pytest.raises(Refused, match="is below 1 GB"):
         ask(spark, tmp_path)
+
+
+def test_a_driver_with_more_memory_needs_no_setting() -> None:
+    """Spark's default is 1 GB, and a driver with Spark's default memory has no more."""
+    runtime = SimpleNamespace(getRuntime=lambda: SimpleNamespace(maxMemory=lambda: 4 << 30))
+    reader = SimpleNamespace(byteStringAsBytes={"1g": 1 << 30, "0": 0, "900m": 900 << 20}.__getitem__)
+    network = SimpleNamespace(util=SimpleNamespace(JavaUtils=reader))
+    spark = SimpleNamespace(apache=SimpleNamespace(spark=SimpleNamespace(network=network)))
+    java = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(Runtime=runtime)), org=spark)
+    for text in ("1g", "0"):
+        spark_settings._check_collected(text, java)
+    with pytest.raises(Refused):
+        spark_settings._check_collected("900m", java)
+
+
+@pytest.mark.parametrize("is_driver", [True, False])
+def test_a_low_limit_on_open_files_is_refused(monkeypatch: pytest.MonkeyPatch, spark: Any, is_driver: bool) -> None:
+    """A shuffle opens a file for each part that has a unit."""
+    low = (200, 200)
+    if is_driver:
+        before = resource.prlimit
+        monkeypatch.setattr(
+            resource, "prlimit", lambda pid, kind: low if kind == resource.RLIMIT_NOFILE else before(pid, kind)
+        )
+    else:
+        monkeypatch.setattr(resource, "getrlimit", lambda kind: low)
+    with pytest.raises(Unavailable, match="RLIMIT_NOFILE"), open_engine(source_of(spark)):
+        pass
 
 
 CLUSTER = {
     "spark.authenticate": "true",
     "spark.blacklist.decommissioning.enabled": "true",
     "spark.databricks.clusterUsageTags.clusterName": "wards",
+    "spark.databricks.delta.optimizeWrite.enabled": "true",
+    "spark.openlineage.transport.type": "http",
     "spark.driver.extraClassPath": "/usr/lib/hadoop/*",
     "spark.dynamicAllocation.enabled": "true",
     "spark.emr.default.executor.memory": "4g",
@@ -160,8 +199,9 @@ def hadoop(spark: Any, name: str, value: str) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("orc.max.file.length", "1"),
         ("io.file.buffer.size", "2147483647"),
+        ("io.file.buffer.size", "64k"),
+        ("ipc.maximum.response.length", "1000"),
         ("parquet.page.verify-checksum.enabled", "true"),
         ("file.stream-buffer-size", "2147483647"),
         ("dfs.client.socket-timeout", "1"),
@@ -174,13 +214,49 @@ def test_a_setting_of_hadoop_that_changes_how_files_are_read_is_refused(
         ask(spark, tmp_path)
 
 
+def test_a_setting_in_a_configuration_file_of_hadoop_is_judged() -> None:
+    """An analyst can choose the files with HADOOP_CONF_DIR."""
+    site = {"dfs.client.socket-timeout": "1", "dfs.replication": "2"}
+
+    class Configuration(dict[str, str]):
+        """The files are read unless this is called with False."""
+
+        def __init__(self, defaults: bool = True) -> None:
+            super().__init__(site if defaults else {})
+
+        def addResource(self, name: str) -> None:
+            pass
+
+        @staticmethod
+        def dumpConfiguration(found: dict[str, str], to: list[str]) -> None:
+            to.append(json.dumps({"properties": [{"key": key, "value": value} for key, value in found.items()]}))
+
+    class Writer(list[str]):
+        def toString(self) -> str:
+            return self[0]
+
+    hadoop = SimpleNamespace(conf=SimpleNamespace(Configuration=Configuration))
+    jvm = SimpleNamespace(
+        java=SimpleNamespace(io=SimpleNamespace(StringWriter=Writer)),
+        org=SimpleNamespace(apache=SimpleNamespace(hadoop=hadoop)),
+    )
+    state = SimpleNamespace(newHadoopConf=Configuration)
+    session = SimpleNamespace(_jvm=jvm, _jsparkSession=SimpleNamespace(sessionState=lambda: state))
+    with pytest.raises(Refused, match=r"harmless: dfs\.client\.socket-timeout\."):
+        spark_settings.check_hadoop(session)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("parquet.enable.summary-metadata", "false"),
-        ("io.compression.codecs", "org.apache.hadoop.io.compress.GzipCodec"),
-        ("mapreduce.fileoutputcommitter.algorithm.version", "2"),
-    ],
+    share(
+        [
+            ("parquet.enable.summary-metadata", "false"),
+            ("io.compression.codecs", "org.apache.hadoop.io.compress.GzipCodec"),
+            ("mapreduce.fileoutputcommitter.algorithm.version", "2"),
+            ("dfs.client.socket-timeout", "600000"),
+        ],
+        4,
+    ),
 )
 def test_a_setting_of_hadoop_that_does_not_is_accepted(spark: Any, tmp_path: Path, name: str, value: str) -> None:
     with hadoop(spark, name, value):
@@ -197,8 +273,10 @@ def test_the_log_is_off_during_a_release_and_as_it_was_afterwards(spark: Any) ->
     own = {
         "org.apache.spark.executor.Executor": "INFO",
         "org.apache.spark.sql.execution.datasources.FileScanRDD": "ERROR",
+        "org.apache.spark.storage": "ERROR",
+        "of.the.application": "ERROR",
     }
-    inherited = ["org.apache.spark.scheduler.DAGScheduler", "org.apache.spark.scheduler.TaskSetManager"]
+    inherited = ["org.apache.spark.scheduler.DAGScheduler", "org.apache.spark.storage.BlockManager"]
     logging = spark._jvm.org.apache.logging.log4j
     configurator = logging.core.config.Configurator
     for name, level in own.items():
@@ -218,6 +296,21 @@ def test_the_log_is_off_during_a_release_and_as_it_was_afterwards(spark: Any) ->
     assert set(during.values()) == {"OFF"}
     assert after == before
     assert changed["org.apache.spark.scheduler.DAGScheduler"] == "WARN"
+
+
+def test_a_filter_that_keeps_the_log_on_is_refused(spark: Any, tmp_path: Path) -> None:
+    logging = spark._jvm.org.apache.logging.log4j
+    result = spark._jvm.java.lang.Class.forName("org.apache.logging.log4j.core.Filter$Result").getEnumConstants()
+    accept, neutral, _ = result
+    kept = logging.core.filter.ThresholdFilter.createFilter(logging.Level.WARN, accept, neutral)
+    configuration = logging.core.LoggerContext.getContext(False).getConfiguration()
+    configuration.addFilter(kept)
+    try:
+        with pytest.raises(Refused, match="log cannot be switched off"):
+            ask(spark, tmp_path)
+    finally:
+        configuration.removeFilter(kept)
+    assert ask(spark, tmp_path).used.a0 > 0
 
 
 def test_the_log_stays_off_while_tasks_of_a_failed_release_run(spark: Any) -> None:

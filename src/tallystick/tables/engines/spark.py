@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
@@ -21,17 +22,20 @@ from tallystick.tables.engines.spark_plan import (
     entry_of,
     has_cached_rows,
     origin_of,
+    other_format,
     pinned,
     readable,
+    refuse_files,
+    refuse_layout,
     refuse_options,
-    refuse_other_types,
-    text_format,
+    refuse_padded,
+    rows_of,
 )
 from tallystick.tables.engines.spark_settings import check_application, check_hadoop
 from tallystick.tables.identity import CACHED, SPARK, UNKNOWN, Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
-from tallystick.tables.sources import check_limits
+from tallystick.tables.sources import check_files, check_limits
 
 if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
@@ -44,7 +48,8 @@ _SETTINGS = {
     # sums must not raise on data, text must mean what it says, and joins must not depend on statistics
     "spark.sql.ansi.enabled": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
-    "spark.sql.caseSensitive": "true",
+    # files name columns in any case, and the reader of rows asks the session that runs
+    "spark.sql.caseSensitive": "false",
     # by default Spark puts the value of a setting into a statement where a constant holds ${name}
     "spark.sql.variable.substitute": "false",
     # it turns CASE ... END * 0 into a CASE whose third branch holds a condition for a value, and fails on rows
@@ -56,6 +61,10 @@ _SETTINGS = {
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     # by default a join fails if it takes more than five minutes to hand out its smaller side
     "spark.sql.broadcastTimeout": "-1",
+    # this reader fails if 4,096 texts of a column have more than 2 GB
+    "spark.sql.parquet.enableVectorizedReader": "false",
+    # every row group is read, whatever is asked: what a file cannot do must not depend on its values
+    "spark.sql.parquet.filterPushdown": "false",
 }
 """Settings of our session. All others have Spark's own defaults: a setting can decide at which rows Spark fails."""
 _BYTES_PER_PARTITION = 16 << 20
@@ -90,18 +99,18 @@ class SparkEngine:
         check_application(session)
         _check_process(session)
         self.session = _own_session(session)
-        self.reading = _own_session(session)
-        self.reading.conf.set("spark.sql.caseSensitive", "false")  # of columns in files, as Spark reads them
         check_hadoop(self.session)
         self.most_partitions = int(self.session.conf.get(_PARTITIONS))
         self.sizes: dict[str, int] = {}
         self.kept: dict[str, Any] = {}
+        self.checkpoints: dict[str, Any] = {}
         self.views: dict[str, str] = {}
         self.frames: dict[str, Any] = {}
         self.sources: dict[str, Any] = {}
         self.origins: dict[str, Origin] = {}
         self.mark = uuid.uuid4().hex[:8]
-        self.log = QuietLog(session)  # last: whoever has an engine closes it
+        self.log = QuietLog(session)
+        self.log.start()  # last: whoever has an engine closes it
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         # The user's temporary views live in the user's session; ours gets the same rows under a name of ours. It is a
@@ -155,7 +164,7 @@ class SparkEngine:
             frame = self._pinned(self._found(table))
             self.frames[table] = frame
             plan = frame._jdf.queryExecution().analyzed()
-            kept = readable(plan, self.held, self.reading) if self.rows else plan
+            kept = readable(plan, self.held, self.session) if self.rows else plan
             self.sources[table] = self._frame(kept, self.session)
         return self.frames[table]
 
@@ -165,14 +174,16 @@ class SparkEngine:
         A release that needs no file would not fail. So it would tell that there is no row of the kind it asks for.
         """
         for table in tables:
-            _refuse_readers(self._of(table))
+            frame = self._of(table)
+            _refuse_readers(frame)
+            refuse_layout(frame._jdf.queryExecution().analyzed())
+            refuse_files(self.sources[table]._jdf.queryExecution().analyzed(), self.session._jvm)
             self.sources[table].limit(1).write.format("noop").mode("overwrite").save()
-            refuse_other_types(self.sources[table]._jdf.queryExecution().analyzed(), self.reading)
 
     def _pinned(self, frame: Any) -> Any:
         """Return the frame with the files of its tables listed once; see ``pinned``."""
         plan = frame._jdf.queryExecution().analyzed()
-        return self._frame(pinned(plan, self.reading), frame.sparkSession)
+        return self._frame(pinned(plan, self.session), frame.sparkSession)
 
     def _found(self, table: str) -> Any:
         """Meaning of a name to Spark now."""
@@ -200,6 +211,7 @@ class SparkEngine:
         """Origin of the rows of a table; read once from the plan of the frame that is read."""
         if table not in self.origins:
             plan = self._of(table)._jdf.queryExecution().analyzed()
+            refuse_padded(plan)
             origin = origin_of(plan, self.held, self.session._jvm)
             self.origins[table] = replace(origin, is_cached=self._is_cached(plan))
         return self.origins[table]
@@ -211,6 +223,8 @@ class SparkEngine:
 
     def schema(self, table: str) -> Schema:
         fields = self._of(table).schema.fields
+        if len({field.name.lower() for field in fields}) < len(fields):
+            raise Refused("this table has two columns whose names differ only by case. Rename one of them")
         return Schema.of(tuple((field.name, family(field.dataType.simpleString())) for field in fields))
 
     def upload(self, name: str, public: Upload) -> None:
@@ -241,6 +255,7 @@ class SparkEngine:
     def keep(self, name: str, sql: str) -> None:
         # a checkpoint, not a cache: what a cache loses is computed again from a source that may have changed
         frame = self.session.sql(sql).localCheckpoint(eager=True)
+        self.checkpoints[name] = rows_of(frame._jdf.queryExecution().analyzed())
         # the same names, but new columns: Spark cannot join a stage with what it was made of while they share columns
         frame = frame.toDF(*frame.columns)
         frame.createOrReplaceTempView(name)
@@ -250,6 +265,13 @@ class SparkEngine:
         frame = self.kept.pop(name, None)
         if frame is not None:
             self.session.catalog.dropTempView(name)
+        self._free(name)
+
+    def _free(self, name: str) -> None:
+        """Remove the blocks of a stage while Spark's log is off: Spark would log their sizes when it removes them."""
+        rows = self.checkpoints.pop(name, None)
+        if rows is not None:
+            rows.unpersist(True)
 
     def collect(self, sql: str) -> list[Sequence[Any]]:
         frame = self.session.sql(sql)
@@ -269,6 +291,8 @@ class SparkEngine:
     def reset(self) -> None:
         for kept in self.kept:
             self.session.catalog.dropTempView(kept)
+        for stage in list(self.checkpoints):
+            self._free(stage)
         self.kept.clear()
         self.views.clear()
 
@@ -306,22 +330,40 @@ def _settings_of(session: Any) -> list[str]:
     return str(names.mkString("\n")).splitlines()
 
 
+_FILES_OF_A_TASK: Final = 256
+"""More than the files that one task of a shuffle writes at the same time: one for each of up to 200 partitions."""
+_FILES_OF_A_PROCESS: Final = 1024
+"""More than the libraries and connections of a driver."""
+_FILES_HERE: Final = 256
+"""More files than this process opens. Their number does not depend on the rows."""
+
+
 def _check_process(session: Any) -> None:
-    """Refuse limits of the driver's process, if it runs on this machine: rows are written by it."""
+    """Refuse limits of the driver's process, if it runs on this machine: rows are written by it.
+
+    A task opens a file for each part that has rows, so a low limit on open files would depend on them.
+    """
+    check_files(_FILES_HERE)
     process = int(session._jvm.java.lang.ProcessHandle.current().pid())
-    if os.path.exists(f"/proc/{process}"):
-        check_limits(process)
+    if not os.path.exists(f"/proc/{process}"):
+        return
+    check_limits(process)
+    processors = int(session._jvm.java.lang.Runtime.getRuntime().availableProcessors())
+    threads = re.match(r"local\[(\d+)", session.sparkContext.master)
+    tasks = max(processors, int(threads[1]) if threads else 0)
+    check_files(_FILES_OF_A_PROCESS + _FILES_OF_A_TASK * tasks, process)
 
 
 def _refuse_readers(frame: Any) -> None:
-    """Refuse readers with unknown options, and readers of text, which fail at some records."""
+    """Refuse readers with unknown options, and readers that fail at some records: all but that of Parquet."""
     plan = frame._jdf.queryExecution().analyzed()
     refuse_options(plan)
-    format_name = text_format(plan)
+    format_name = other_format(plan)
     if format_name is not None:
         raise Refused(
-            f"Spark reads this table from {format_name} files, and their reader can fail because of one record, after "
-            "the charge. Write the table as Parquet or ORC, or ask the file itself"
+            f"Spark does not read this table from Parquet files, but with {format_name}. Other readers can fail "
+            "because of one record, after the charge. Write the table as Parquet "
+            "(CREATE TABLE ... USING parquet AS SELECT ...)"
         )
 
 

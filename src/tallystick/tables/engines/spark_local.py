@@ -11,7 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from tallystick.tables.files import OpenFile
+from tallystick.errors import Refused
+from tallystick.tables.files import FileId, OpenFile
 from tallystick.tables.identity import inode_marks
 from tallystick.tables.scratch import Scratch
 
@@ -37,14 +38,21 @@ class LocalFiles:
         if len(local) < len(files):
             self.missing |= set(local)
             return index
-        local = [path for path in local if not _is_summary(path)]
+        local = [path for path in local if not is_summary(path)]
         columns = len(relation.partitionSchema().fields())
         folder = self._folder()
         self.missing |= {path for path in local if not os.path.isfile(path)}
         if not self.missing.isdisjoint(local):
             return index
+        seen: set[FileId] = set()
         for number, path in enumerate(local):
-            self._keep(path, folder, number, columns)
+            found = self._keep(path, folder, number, columns)
+            if found in seen:
+                raise Refused(
+                    "this table lists one file twice, by links or mounts, so its people would count twice. Remove the "
+                    "second name of the file"
+                )
+            seen.add(found)
         return _index(folder, relation, session)
 
     def _folder(self) -> Path:
@@ -53,7 +61,7 @@ class LocalFiles:
             self._scratch = Scratch()
         return Scratch(self._scratch.path).path
 
-    def _keep(self, path: str, folder: Path, number: int, columns: int) -> None:
+    def _keep(self, path: str, folder: Path, number: int, columns: int) -> FileId:
         """Open a file, note its marks, and make its snapshot below the folders that name its partition."""
         inside = folder.joinpath(*_partition_folders(path, columns))
         inside.mkdir(parents=True, exist_ok=True)
@@ -62,6 +70,7 @@ class LocalFiles:
             self.marks[path] = inode_marks(file.id, file.written) | {f"file {file.real}"}
             kept = file.snapshot(inside, f"part-{number:06}")
         self._versions[kept] = _version(kept)
+        return file.id
 
     def unchanged(self) -> bool:
         """False if a snapshot is a hard link and its file was written to."""
@@ -73,7 +82,7 @@ class LocalFiles:
             self._scratch.close()
 
 
-def _is_summary(path: str) -> bool:
+def is_summary(path: str) -> bool:
     """True for a file that Spark lists and does not read as data, such as ``_common_metadata``."""
     name = PurePosixPath(path).name
     return name.startswith(".") or (name.startswith("_") and "=" not in name)

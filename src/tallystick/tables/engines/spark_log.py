@@ -1,20 +1,29 @@
-"""Spark's log of failed tasks, which is off while a release runs: an error of a task can quote a row."""
+"""The log of Spark's driver, which is off while a release runs.
+
+Messages show exact numbers of rows and blocks, and an error of a task can quote a row. So no message of the virtual
+machine is logged until the release has ended.
+"""
 
 from __future__ import annotations
 
 import threading
 from typing import Any, Final
 
-_LOGGERS: Final = (
+from tallystick.errors import Refused
+
+_ASKED: Final = (
+    "ROOT",
+    "org.apache.hadoop.fs.FileSystem",
+    "org.apache.parquet.hadoop.ParquetFileReader",
     "org.apache.spark.executor.Executor",
-    "org.apache.spark.scheduler",
-    "org.apache.spark.sql.execution",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.storage.BlockManager",
 )
-"""Loggers that write what failed in a task."""
+"""Loggers that are asked whether they are off."""
 
 _lock: Final = threading.Lock()
 _before: Final[dict[str, Any]] = {}
-"""Level of each logger before the first of the releases that run now. None stands for a logger without a level."""
+"""Level of each configured logger before the first of the releases that run now."""
 _running: Final[set[int]] = set()
 """Releases that run now. The log belongs to the process, so the last of them switches it on again."""
 _PAUSE: Final = 0.5
@@ -22,18 +31,26 @@ _PAUSE: Final = 0.5
 
 
 class QuietLog:
-    """Spark's log in the driver without failed tasks, until ``close``."""
+    """The driver's log, off from ``start`` to ``close``."""
 
     def __init__(self, session: Any) -> None:
         self._java = session._jvm
         self._context = session.sparkContext._jsc.sc()
+
+    def start(self) -> None:
+        """Switch off every logger. Refuse a log that stays on."""
         with _lock:
             if not _running:
-                _before.update(self._levels())
+                _before.clear()
             _running.add(id(self))
-            logging = self._java.org.apache.logging.log4j
-            for name in _before:
-                logging.core.config.Configurator.setLevel(name, logging.Level.OFF)
+            self._switch_off()
+            is_on = self._is_on()
+        if is_on:
+            self._end()
+            raise Refused(
+                "Spark's log cannot be switched off during a release, and it can quote rows. Remove the filter from "
+                "the configuration of Log4j 2, or use Spark's own logging library, and start the application again"
+            )
 
     def close(self) -> None:
         """Switch the log on again. Tasks of a failed release can fail later, so it stays off while tasks run."""
@@ -42,36 +59,54 @@ class QuietLog:
             later.daemon = True
             later.start()
             return
+        self._end()
+
+    def _end(self) -> None:
         with _lock:
             _running.discard(id(self))
             if not _running:
                 self._restore()
 
     def _has_tasks(self) -> bool:
-        """True if a task of the application runs; False if the application has ended."""
+        """True if a task of the application runs, or if its result is not handled; False if the application has ended.
+
+        The driver logs a failure when it handles the result of the task.
+        """
         scheduler = self._context.taskScheduler()
         if scheduler is None:
             return False
         counts = scheduler.runningTasksByExecutors().values().toSeq()
-        return any(counts.apply(place) > 0 for place in range(counts.size()))
+        results = scheduler.taskResultGetter().getTaskResultExecutor()
+        is_handling = results.getActiveCount() > 0 or not results.getQueue().isEmpty()
+        return is_handling or any(counts.apply(place) > 0 for place in range(counts.size()))
 
     def _logs(self) -> Any:
         return self._java.org.apache.logging.log4j.core.LoggerContext.getContext(False)
 
-    def _levels(self) -> dict[str, Any]:
-        """Return the level of each logger of ``_LOGGERS``, and of each one below it that has its own level."""
-        configured = self._logs().getConfiguration().getLoggers()
-        below = tuple(f"{name}." for name in _LOGGERS)
-        names = [str(name) for name in configured if name in _LOGGERS or name.startswith(below)]
-        return dict.fromkeys(_LOGGERS) | {name: configured[name].getLevel() for name in names}
+    def _switch_off(self) -> None:
+        """Give every configured logger the level OFF. All other loggers have the level of one of these."""
+        logs = self._logs()
+        off = self._java.org.apache.logging.log4j.Level.OFF
+        configured = logs.getConfiguration().getLoggers()
+        levels = {str(name): configured[name].getLevel() for name in configured}  # first all: a logger can inherit one
+        for name, level in levels.items():
+            _before.setdefault(name, level)
+            configured[name].setLevel(off)
+        logs.updateLoggers()
+
+    def _is_on(self) -> bool:
+        """True if a message could be logged all the same: a filter of the whole log comes before the levels."""
+        if self._logs().getConfiguration().getFilter() is not None:
+            return True
+        find = self._java.org.slf4j.LoggerFactory.getLogger  # Spark's own way, whichever library is behind it
+        return any(find(name).isErrorEnabled() for name in _ASKED)
 
     def _restore(self) -> None:
-        """Give each logger its level, or remove what was made for it."""
+        """Give each logger its level."""
         logs = self._logs()
+        configured = logs.getConfiguration().getLoggers()
         for name, level in _before.items():
-            if level is None:
-                logs.getConfiguration().removeLogger(name)
-            else:
-                logs.getConfiguration().getLoggerConfig(name).setLevel(level)
+            if name in configured:
+                configured[name].setLevel(level)
         logs.updateLoggers()
         _before.clear()

@@ -13,7 +13,8 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from tallystick.errors import Refused
-from tallystick.tables.engines.spark_local import LocalFiles
+from tallystick.tables.engines.spark_local import LocalFiles, is_summary
+from tallystick.tables.engines.spark_parquet import refuse_unreadable
 from tallystick.tables.engines.spark_stores import FileSystems, Place
 from tallystick.tables.identity import DEFINITION, LOCATION, SPARK, inode_marks
 
@@ -21,7 +22,10 @@ MOST_LISTED: Final = 1000
 """Most files of one relation whose marks a registration keeps. A table of more files is recognised by its folders."""
 
 _IN_MEMORY: Final = ("LocalRelation", "Range", "OneRowRelation", "EmptyRelation")
-_RDDS: Final = ("LogicalRDD", "ExternalRDD")
+_CLAIMING: Final = "LogicalRDD"
+_RDDS: Final = (_CLAIMING, "ExternalRDD")
+_HINT: Final = "ResolvedHint"
+_OF_COMMAND: Final = "CommandResult"
 _COPIES: Final = (
     "org.apache.spark.rdd.ParallelCollectionRDD",
     "org.apache.spark.rdd.EmptyRDD",
@@ -36,24 +40,20 @@ _LISTED_ONCE: Final = "org.apache.spark.sql.execution.datasources.PartitioningAw
 _ADDED_OPTIONS: Final = ("path", "serialization.format")
 _REBASED: Final = ("datetimerebasemode", "int96rebasemode")
 """Options of Parquet for days before 15 October 1582. By default the reader raises at one that Spark did not write."""
-_BY_POSITION: Final = "orc.force.positional.evolution"
-"""Setting of ORC that takes columns by their places instead of their names."""
 _LISTED_AGAIN: Final = "org.apache.spark.sql.execution.datasources.CatalogFileIndex"
 """Class of the index of a partitioned table. It asks the catalogue for partitions whenever rows are read."""
 _OF_HIVE: Final = "HiveTableRelation"
-"""Leaf of a Hive table that Spark reads through Hive's readers. Those of Parquet and ORC it reads by itself."""
+"""Leaf of a Hive table that Spark reads through Hive's readers. Those of Parquet it reads by itself."""
 _ADDED_FOR_HIVE: Final = {"mergeschema": "false", "partitionoverwritemode": "DYNAMIC"}
 """Options that Spark adds to tables of Hive: the default of other tables, and one for writers."""
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """Name of the folder of rows whose partition column has no value."""
-_TOTAL_FORMATS: Final = (
-    "org.apache.spark.sql.avro.AvroFileFormat",
-    "org.apache.spark.sql.delta.DeltaParquetFileFormat",
-    "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat",
-    "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat",
-    "org.apache.spark.sql.hive.orc.OrcFileFormat",
-)
-"""Formats whose reader fails at no value. Readers of text do: at a record of more than 20,480 fields, for example."""
+_PARQUET: Final = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
+"""The one format whose reader fails at no value, once the footers of the files were checked. Other readers fail at a
+record of more than 20,480 fields (CSV), or at a moment that is far away (ORC, Avro).
+"""
+_CHAR: Final = "__CHAR_VARCHAR_TYPE_STRING"
+"""Key under which the catalogue keeps the declared type of a CHAR or VARCHAR column."""
 _STORES: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
 """Schemes of URIs that lead to one store, and the scheme that stands for them in a mark."""
 _WITH_CONTAINER: Final = ("abfs", "wasb")
@@ -127,7 +127,7 @@ def _options(options: Any) -> dict[str, str]:
     """Return options of a reader, without those that Spark or ``pinned`` adds to every table."""
     pairs = _items(options.toSeq())
     named = {str(pair._1()).lower(): str(pair._2()) for pair in pairs}
-    added = (*_ADDED_OPTIONS, *_REBASED, _BY_POSITION)
+    added = (*_ADDED_OPTIONS, *_REBASED)
     return {name: value for name, value in named.items() if name not in added}
 
 
@@ -141,13 +141,35 @@ def pinned(plan: Any, session: Any) -> Any:
 
     Otherwise a partition that is added after the identification would be read, and a setting of another session would
     decide. A table inside a subquery of an expression is not exchanged; what reads one is unknown (see ``origin_of``).
+    Claims about rows are left out: hints, and how the rows of an RDD are parted and sorted. A checkpoint keeps what a
+    catalogue declared about the files that it was made from. One person's rows could be in several parts.
     """
     if _files_of(plan) is not None:
         return _settled(plan, session)
+    if _simple(plan) == _HINT:
+        return pinned(plan.child(), session)
+    if _simple(plan) == _CLAIMING:
+        return _without_claims(plan, session)
     children = _items(plan.children())
     if not children:
         return plan
     return plan.withNewChildren(session._jvm.PythonUtils.toSeq([pinned(child, session) for child in children]))
+
+
+def rows_of(plan: Any) -> Any:
+    """Return the RDD that a checkpoint keeps."""
+    [leaf] = _items(plan.collectLeaves())
+    return leaf.rdd()
+
+
+def _without_claims(leaf: Any, session: Any) -> Any:
+    """Return the rows of an RDD with no partitioning, order, size or constraints."""
+    java = session._jvm
+    columns, rows, _, _, *others = _parts(leaf)
+    unknown = java.org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning(0)
+    nothing = java.scala.Option.apply(None)
+    unsorted = java.PythonUtils.toSeq([])
+    return leaf.copy(columns, rows, unknown, unsorted, *others, session._jsparkSession, nothing, nothing)
 
 
 def _settled(leaf: Any, session: Any) -> Any:
@@ -162,7 +184,6 @@ def _settled(leaf: Any, session: Any) -> Any:
     options = relation.options()
     for name in _REBASED:
         options = _without_failure(options, name)
-    options = options.updated(_BY_POSITION, "false")
     _, partitions, columns, _, reader, _ = _parts(relation)
     no_buckets = java.scala.Option.apply(None)  # buckets that are not as declared would part the rows of one unit
     settled = relation.copy(index, partitions, columns, no_buckets, reader, options, session._jsparkSession)
@@ -195,18 +216,23 @@ def _without_failure(options: Any, name: str) -> Any:
     return options.updated(name, "CORRECTED")
 
 
-def text_format(plan: Any) -> str | None:
-    """Return the format of files whose reader may fail at a value; None if the plan reads no such files."""
-    leaves = list(_leaves(plan))
-    if any(_simple(leaf) == _OF_HIVE for leaf in leaves):
-        return "Hive's own"
-    formats = [_format_of(leaf) for leaf in leaves if _files_of(leaf) is not None]
-    others = [name for name in formats if name not in _TOTAL_FORMATS]
-    return others[0].rpartition(".")[2].removesuffix("FileFormat") if others else None
+def other_format(plan: Any) -> str | None:
+    """Return what a plan reads that is neither Parquet files nor rows that Spark holds; None if there is nothing."""
+    return next((kind for leaf in _leaves(plan) if (kind := _other_kind(leaf)) is not None), None)
+
+
+def _other_kind(leaf: Any) -> str | None:
+    kind = _simple(leaf)
+    if kind in (*_IN_MEMORY, *_RDDS, *_ELSEWHERE_IN_THE_PLAN, _OF_COMMAND):
+        return None
+    if _files_of(leaf) is not None:
+        name = _format_of(leaf)
+        return None if name == _PARQUET else name.rpartition(".")[2].removesuffix("FileFormat")
+    return _simple(leaf.relation()) if kind == "LogicalRelation" else kind
 
 
 _HARMLESS_OPTIONS: Final = frozenset(
-    {"basepath", "compression", "mergeschema", "orc.compress", "parquet.compression", "partitionoverwritemode"}
+    {"basepath", "compression", "mergeschema", "parquet.compression", "partitionoverwritemode"}
 )
 """Options of a table or reader that decide neither which rows are read nor whether a file can be read."""
 
@@ -214,7 +240,7 @@ _HARMLESS_OPTIONS: Final = frozenset(
 def refuse_options(plan: Any) -> None:
     """Refuse options that could leave out rows because of other rows: Spark hands them to the readers of files.
 
-    A filter that a reader of Parquet or ORC gets this way leaves out whole groups of rows by their largest value.
+    A filter that a reader of Parquet gets this way leaves out whole groups of rows by their largest value.
     """
     for leaf in _leaves(plan):
         if _files_of(leaf) is None:
@@ -227,37 +253,68 @@ def refuse_options(plan: Any) -> None:
             )
 
 
-_SAME_NAMES: Final = {"OrcFileFormat": "orc", "ParquetFileFormat": "parquet"}
-"""Formats whose files say which columns they hold, and their names in Spark."""
+def refuse_files(plan: Any, java: Any) -> None:
+    """Refuse files at which Spark could fail after the charge, by their footers."""
+    for leaf in _leaves(plan):
+        if _files_of(leaf) is not None:
+            columns = {str(field.name()): _type_of(field) for field in _items(leaf.relation().dataSchema())}
+            refuse_unreadable(_data_files(leaf), columns, _configuration_of(leaf), java)
 
 
-def refuse_other_types(plan: Any, session: Any) -> None:
-    """Refuse files whose columns have other types than the table: Spark fails at such a file, if it reads it.
+def _data_files(leaf: Any) -> list[str]:
+    """URIs of the files of a leaf that hold rows."""
+    return [file for file in _files_of(leaf).inputFiles() if not is_summary(unquote(urlsplit(file).path))]
 
-    Spark skips files that cannot hold a row of the kind that is asked for.
-    """
+
+def _type_of(field: Any) -> str:
+    return str(field.dataType().simpleString())
+
+
+def refuse_padded(plan: Any) -> None:
+    """Refuse columns of the type CHAR(n): Spark shows a table with one as a view, which adds spaces to the values."""
+    for leaf in _leaves(plan):
+        fields = [] if _files_of(leaf) is None else _items(leaf.relation().schema())
+        padded = [str(field.name()) for field in fields if _is_padded(field)]
+        if padded:
+            raise Refused(
+                f"column {padded[0]!r} of this table is CHAR(n), and Spark adds spaces to its values when it reads "
+                "them. Declare the column as STRING or VARCHAR(n)"
+            )
+
+
+def refuse_layout(plan: Any) -> None:
+    """Refuse files and folders that Spark does not read as they are listed."""
     for leaf in _leaves(plan):
         index = _files_of(leaf)
-        name = _SAME_NAMES.get(_format_of(leaf).rpartition(".")[2]) if index is not None else None
-        files = list(index.inputFiles()) if name else []
-        if len(files) < 2:
-            continue  # the one file was read
-        declared = {field.name().casefold(): field.dataType() for field in _items(leaf.relation().dataSchema())}
-        reader = session._jsparkSession.read().format(name).option("mergeSchema", "true")
-        found = reader.load(session._jvm.PythonUtils.toSeq([_path_of(file, session) for file in files])).schema()
-        for field in _items(found):
-            wanted = declared.get(field.name().casefold(), field.dataType())
-            if not wanted.sameType(field.dataType()):
-                raise Refused(
-                    f"some files of this table have another type for column {field.name()} than the table. "
-                    "Write the table again with one type"
-                )
+        if index is None:
+            continue
+        files = _data_files(leaf)
+        if len(set(files)) < len(files):
+            raise Refused("this table lists one file twice, so its people would count twice. Name its folder once")
+        folders = {str(part.path().toUri().getPath()) for part in _items(index.partitionSpec().partitions())}
+        above = {str(PurePosixPath(unquote(urlsplit(file).path)).parent) for file in files}
+        if len(leaf.relation().partitionSchema().fields()) and not above <= folders:
+            raise Refused(
+                "a partition of this table has folders inside it, and Spark does not read the files there. Move the "
+                "files into the folder of the partition, or to another place"
+            )
+        if not all(_are_named(folder, leaf.relation().partitionSchema()) for folder in folders):
+            raise Refused(
+                "a partition of this table is in a folder that is not named column=value. Write the table again with "
+                "Spark, which names the folders so"
+            )
 
 
-def _path_of(file: str, session: Any) -> str:
-    """Return the path of a file that Spark lists as an encoded URI."""
-    java = session._jvm
-    return str(java.org.apache.hadoop.fs.Path(java.java.net.URI(file)).toString())
+def _is_padded(field: Any) -> bool:
+    facts = field.metadata()
+    return facts.contains(_CHAR) and str(facts.getString(_CHAR)).startswith("char")
+
+
+def _are_named(folder: str, columns: Any) -> bool:
+    """True if the last folders of a path are named for the columns of a partition."""
+    names = [str(field.name()).casefold() for field in _items(columns)]
+    last = PurePosixPath(folder).parts[-len(names) :] if names else ()
+    return [unquote(name.partition("=")[0]).casefold() for name in last] == names
 
 
 def _format_of(leaf: Any) -> str:

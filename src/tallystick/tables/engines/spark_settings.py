@@ -17,13 +17,15 @@ _LABEL = "It is a label, or a fact about the start of the application."
 _PLACE = "It says where processes, pages and files of the application are."
 _SIZE = "It says how many processes there are, and how large. The operator chooses the machines."
 _CODE = "It loads code into the application, or chooses its virtual machine. That code is its operator's."
-_LOG = "It says what Spark logs and shows. Errors of tasks are not logged during a release."
+_LOG = "It says what Spark logs and shows. The driver logs nothing during a release."
 _SAFETY = "It says how processes prove who they are, or encrypt what they send."
 _LEAVING = "It says what Spark does when a machine leaves the cluster."
 _SPEED = "It changes the speed of a release, and the integers are the same."
 _NOT_USED = "A release does not use it."
 _OTHER_CHECK = "It is a setting of Hadoop, which is judged as one of these."
 _OUTPUT = "It says how tables are written. A release writes none."
+_OTHER_CODE = "Spark does not read it. It is for a library or a service beside Spark."
+_DAEMON = "Other processes than the driver and its executors read it."
 _METASTORE = "It says where the catalogue is. A table is recognised by its definition and its files."
 
 HARMLESS: Final[Mapping[str, str]] = {
@@ -70,12 +72,17 @@ HARMLESS: Final[Mapping[str, str]] = {
     "spark.executor.memory": _SIZE,
     "spark.executor.memoryOverhead": _SIZE,
     "spark.executor.memoryOverheadFactor": _SIZE,
-    "spark.emr.default.executor.": _SIZE,
     "spark.dynamicAllocation.enabled": _SIZE,
     "spark.dynamicAllocation.minExecutors": _SIZE,
     "spark.dynamicAllocation.maxExecutors": _SIZE,
     "spark.dynamicAllocation.initialExecutors": _SIZE,
     "spark.dynamicAllocation.shuffleTracking.enabled": _SIZE,
+    "spark.dynamicAllocation.executorAllocationRatio": _SIZE,
+    "spark.dynamicAllocation.schedulerBacklogTimeout": _SIZE,
+    "spark.dynamicAllocation.sustainedSchedulerBacklogTimeout": _SIZE,
+    "spark.driver.resource.": _SIZE,
+    "spark.executor.resource.": _SIZE,
+    "spark.task.resource.": _SIZE,
     "spark.shuffle.service.enabled": "Another process keeps the same rows between stages.",
     "spark.shuffle.service.port": _PLACE,
     "spark.kubernetes.": _SIZE,
@@ -105,16 +112,43 @@ HARMLESS: Final[Mapping[str, str]] = {
     "spark.stage.attempt.ignoreOnDecommissionFetchFailure": _LEAVING,
     "spark.default.parallelism": _SPEED,
     "spark.locality.wait": _SPEED,
+    "spark.locality.wait.": _SPEED,
+    "spark.broadcast.compress": _SPEED,
+    "spark.checkpoint.compress": _SPEED,
+    "spark.cleaner.periodicGC.interval": _SPEED,
+    "spark.cleaner.referenceTracking.cleanCheckpoints": _SPEED,
+    "spark.resultGetter.threads": _SPEED,
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": _SPEED,
+    "spark.scheduler.minRegisteredResourcesRatio": _SPEED,
+    "spark.shuffle.compress": _SPEED,
+    "spark.shuffle.spill.compress": _SPEED,
+    "spark.speculation.": _SPEED,
     "spark.rdd.compress": _SPEED,
     "spark.scheduler.allocation.file": _SPEED,
     "spark.scheduler.mode": _SPEED,
     "spark.serializer.objectStreamReset": _SPEED,
     "spark.speculation": _SPEED,
     "spark.cleaner.referenceTracking.blocking": _SPEED,
-    "spark.databricks.cloudProvider": _LABEL,
-    "spark.databricks.clusterSource": _LABEL,
-    "spark.databricks.clusterUsageTags.": _LABEL,
-    "spark.databricks.workerNodeTypeId": _LABEL,
+    "spark.decommission.": _LEAVING,
+    "spark.storage.decommission.": _LEAVING,
+    "spark.deploy.": _DAEMON,
+    "spark.standalone.": _DAEMON,
+    "spark.worker.": _DAEMON,
+    "spark.cassandra.": _OTHER_CODE,
+    "spark.databricks.": _OTHER_CODE,
+    "spark.datahub.": _OTHER_CODE,
+    "spark.dataproc.": _OTHER_CODE,
+    "spark.delta.": _OTHER_CODE,
+    "spark.emr-containers.": _OTHER_CODE,
+    "spark.emr-serverless.": _OTHER_CODE,
+    "spark.emr.": _OTHER_CODE,
+    "spark.es.": _OTHER_CODE,
+    "spark.glue.": _OTHER_CODE,
+    "spark.mongodb.": _OTHER_CODE,
+    "spark.neo4j.": _OTHER_CODE,
+    "spark.openlineage.": _OTHER_CODE,
+    "spark.redis.": _OTHER_CODE,
+    "spark.snowflake.": _OTHER_CODE,
     "spark.r.": _NOT_USED,
     "spark.sparkr.": _NOT_USED,
     "spark.streaming.": _NOT_USED,
@@ -149,28 +183,58 @@ HARMLESS_OF_HADOOP: Final[Mapping[str, str]] = {
     "fs.": "It is about a file system. One whose class is not known is refused, and a row is read before the charge.",
     "datanucleus.": _METASTORE,
     "javax.jdo.option.": _METASTORE,
-    "hive.metastore.": _METASTORE,
     "dfs.nameservices": _PLACE,
     "dfs.ha.": _PLACE,
     "dfs.namenode.": _PLACE,
     "dfs.client.failover.proxy.provider.": _PLACE,
     "dfs.client.use.datanode.hostname": _PLACE,
-    "yarn.": _PLACE,
+    "dfs.client.read.shortcircuit": "The driver and executors read the same bytes without the server of their machine.",
+    "dfs.client.read.shortcircuit.skip.checksum": _SPEED,
+    "dfs.domain.socket.path": _PLACE,
+    "dfs.internal.nameservices": _PLACE,
+    "dfs.balancer.": _DAEMON,
+    "dfs.block.": _DAEMON,
+    "dfs.cluster.administrators": _DAEMON,
+    "dfs.datanode.": _DAEMON,
+    "dfs.disk.balancer.": _DAEMON,
+    "dfs.hosts": _DAEMON,
+    "dfs.hosts.": _DAEMON,
+    "dfs.http.": _DAEMON,
+    "dfs.https.": _DAEMON,
+    "dfs.journalnode.": _DAEMON,
+    "dfs.permissions.": _DAEMON,
+    "dfs.qjournal.": _DAEMON,
+    "dfs.storage.policy.": _DAEMON,
+    "dfs.web.": _DAEMON,
+    "dfs.webhdfs.": _DAEMON,
+    "ha.": _DAEMON,
+    "httpfs.": _DAEMON,
+    "mapred.": _NOT_USED,
+    "mapreduce.": _NOT_USED,
+    "yarn.": _DAEMON,
+    "dfs.blocksize": _OUTPUT,
+    "dfs.replication": _OUTPUT,
+    "dfs.replication.max": _OUTPUT,
+    "dfs.data.transfer.protection": _SAFETY,
+    "dfs.encrypt.data.transfer": _SAFETY,
+    "dfs.encrypt.data.transfer.": _SAFETY,
     "google.cloud.auth.": _SAFETY,
+    "hadoop.http.": _SAFETY,
+    "hadoop.kms.": _SAFETY,
     "hadoop.proxyuser.": _SAFETY,
+    "hadoop.rpc.protection": _SAFETY,
     "hadoop.security.": _SAFETY,
-    "io.compression.codecs": "Readers of text use it. Parquet and ORC name their own codecs.",
-    "hive.exec.dynamic.partition": _OUTPUT,
-    "hive.exec.dynamic.partition.mode": _OUTPUT,
-    "mapreduce.fileoutputcommitter.": _OUTPUT,
-    "mapreduce.output.": _OUTPUT,
-    "mapreduce.outputcommitter.": _OUTPUT,
-    "orc.bloom.filter.columns": _OUTPUT,
-    "orc.bloom.filter.fpp": _OUTPUT,
-    "orc.compress": _OUTPUT,
-    "orc.create.index": _OUTPUT,
-    "orc.row.index.stride": _OUTPUT,
-    "orc.stripe.size": _OUTPUT,
+    "hadoop.ssl.": _SAFETY,
+    "hadoop.user.group.": _SAFETY,
+    "hadoop.tmp.dir": _PLACE,
+    "net.topology.": _PLACE,
+    "io.compression.codecs": "Readers of text use it. Parquet names its own codecs.",
+    "avro.": "Files of Avro are refused.",
+    "orc.": "Files of ORC are refused.",
+    "delta.": _OTHER_CODE,
+    "iceberg.": _OTHER_CODE,
+    "aws.glue.": _METASTORE,
+    "hive.": "Hive's readers are not used, and a table is recognised by its definition and its files.",
     "parquet.block.size": _OUTPUT,
     "parquet.block.size.row.check.": _OUTPUT,
     "parquet.compression": _OUTPUT,
@@ -186,13 +250,54 @@ HARMLESS_OF_HADOOP: Final[Mapping[str, str]] = {
 }
 """Settings of Hadoop that an application may change, each with the reason."""
 
-MAY_BE_RAISED: Final = {"spark.network.timeout": "timeStringAsSec", "spark.rpc.message.maxSize": "byteStringAsMb"}
-"""Limits that a release accepts if they are not below Spark's default, and the function of Spark that reads them."""
+_SECONDS: Final = "timeStringAsSec"
+_MILLISECONDS: Final = "timeStringAsMs"
+_NUMBER: Final = ""
+MAY_BE_RAISED: Final[Mapping[str, tuple[str, str]]] = {
+    "spark.dynamicAllocation.executorIdleTimeout": (_SECONDS, "60s"),
+    "spark.executor.heartbeatInterval": (_MILLISECONDS, "10s"),
+    "spark.network.timeout": (_SECONDS, "120s"),
+    "spark.rpc.askTimeout": (_SECONDS, "120s"),
+    "spark.rpc.lookupTimeout": (_SECONDS, "120s"),
+    "spark.rpc.message.maxSize": ("byteStringAsMb", "128"),
+    "spark.rpc.numRetries": (_NUMBER, "3"),
+    "spark.scheduler.listenerbus.eventqueue.capacity": (_NUMBER, "10000"),
+    "spark.shuffle.io.connectionTimeout": (_SECONDS, "120s"),
+    "spark.shuffle.io.maxRetries": (_NUMBER, "3"),
+    "spark.shuffle.io.retryWait": (_SECONDS, "5s"),
+    "spark.shuffle.registration.maxAttempts": (_NUMBER, "3"),
+    "spark.shuffle.registration.timeout": (_MILLISECONDS, "5s"),
+    "spark.stage.maxConsecutiveAttempts": (_NUMBER, "4"),
+    "spark.storage.blockManagerHeartbeatTimeoutMs": (_MILLISECONDS, "120s"),
+    "spark.task.maxFailures": (_NUMBER, "4"),
+}
+"""Limits that a release accepts if they are not below Spark's default: the function of Spark that reads each, and the
+default.
+"""
+
+_CODECS: Final = ("spark.io.compression.codec", "spark.shuffle.mapStatus.compression.codec")
+_BUILT_IN: Final = frozenset({"lz4", "lzf", "snappy", "zstd"})
+"""Names of the codecs that are part of Spark. Another name is a class."""
+
+RAISED_OF_HADOOP: Final = {
+    "dfs.client.failover.max.attempts": 15,
+    "dfs.client.max.block.acquire.failures": 3,
+    "dfs.client.retry.max.attempts": 10,
+    "dfs.client.socket-timeout": 60_000,
+    "ipc.client.connect.max.retries": 10,
+    "ipc.client.connect.max.retries.on.timeouts": 45,
+    "ipc.client.connect.timeout": 20_000,
+    "ipc.maximum.data.length": 128 << 20,
+    "ipc.maximum.response.length": 128 << 20,
+}
+"""Limits of Hadoop that a release accepts if they are whole numbers and not below these, which are its defaults."""
 
 _MOST_COLLECTED: Final = "spark.driver.maxResultSize"
 _BUFFER: Final = "io.file.buffer.size"
 _LARGEST_BUFFER: Final = 1 << 24
 """Bytes. Spark's own setting is 65,536."""
+_LEAST_COLLECTED: Final = 1 << 30
+"""Bytes. Spark's own limit on what a driver collects, and its own memory of a driver."""
 _MOST_NAMED: Final = 20
 """Names of settings in one refusal."""
 
@@ -219,17 +324,27 @@ def check_application(session: Any) -> None:
 
 def check_hadoop(session: Any) -> None:
     """Refuse settings of Hadoop that could do so. ``session`` is the one that reads."""
-    changed, for_readers = _changed_in_hadoop(session)
-    others = {name for name, value in (*changed, *for_readers) if not _is_listed(name, HARMLESS_OF_HADOOP)}
+    changed = _changed_in_hadoop(session)
+    others = [name for name, value in changed if not _is_harmless_in_hadoop(name, value)]
     _refuse(
-        sorted(others - {_BUFFER}),
+        sorted(others),
         "setting of Hadoop in this Spark application",
         "Remove it from the settings that begin with spark.hadoop., from sparkContext.hadoopConfiguration and from "
         "Hadoop's configuration files",
     )
-    sizes = [int(value) for name, value in changed if name == _BUFFER]
-    if not all(0 < size <= _LARGEST_BUFFER for size in sizes):
-        raise Refused(f"Hadoop's setting {_BUFFER} must be from 1 to {_LARGEST_BUFFER}. Remove the setting")
+    sizes = [value for name, value in changed if name == _BUFFER]
+    if not all(size.isdecimal() and 0 < int(size) <= _LARGEST_BUFFER for size in sizes):
+        raise Refused(
+            f"Hadoop's setting {_BUFFER} must be a whole number of bytes from 1 to {_LARGEST_BUFFER}, without a unit. "
+            "Remove the setting"
+        )
+
+
+def _is_harmless_in_hadoop(name: str, value: str) -> bool:
+    """True if a setting of Hadoop is on the list, or is a limit above its default."""
+    if name == _BUFFER or _is_listed(name, HARMLESS_OF_HADOOP):
+        return True
+    return name in RAISED_OF_HADOOP and value.isdecimal() and int(value) >= RAISED_OF_HADOOP[name]
 
 
 def _refuse(names: list[str], kind: str, remedy: str) -> None:
@@ -244,12 +359,15 @@ def _refuse(names: list[str], kind: str, remedy: str) -> None:
 
 
 def _check_collected(text: str, java: Any) -> None:
-    """Refuse a limit on what the driver may collect, if it is below the driver's memory."""
+    """Refuse a limit on what the driver may collect, if it is below both the driver's memory and Spark's default.
+
+    A driver with Spark's default memory holds no more than the default limit.
+    """
     limit = java.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(text)
-    if 0 < limit < java.java.lang.Runtime.getRuntime().maxMemory():
+    if 0 < limit < min(_LEAST_COLLECTED, java.java.lang.Runtime.getRuntime().maxMemory()):
         raise Refused(
-            f"{_MOST_COLLECTED} is {text}, so a release could fail because its data are large, after it was charged. "
-            f'Start the Spark session with .config("{_MOST_COLLECTED}", "0")'
+            f"{_MOST_COLLECTED} is below 1 GB, so a release could fail because its data are large, after it was "
+            f'charged. Start the Spark session with .config("{_MOST_COLLECTED}", "0")'
         )
 
 
@@ -259,16 +377,23 @@ def _is_harmless(name: str, value: str, java: Any) -> bool:
         return True  # Spark reads no other names
     if name.startswith("spark.sql."):
         return not java.org.apache.spark.sql.internal.SQLConf.isStaticConfigKey(name)
+    if name in _CODECS:
+        return value in _BUILT_IN
+    if name in MAY_BE_RAISED:
+        return _is_raised(value, *MAY_BE_RAISED[name], java)
     entry = java.org.apache.spark.internal.config.ConfigEntry.findEntry(name)
-    return entry is not None and _is_default(name, value, str(entry.defaultValueString()), java)
+    return entry is not None and value == str(entry.defaultValueString())
 
 
-def _is_default(name: str, value: str, default: str, java: Any) -> bool:
-    """True if a setting has Spark's default, or is a limit above it."""
-    if name not in MAY_BE_RAISED:
-        return value == default
-    read = getattr(java.org.apache.spark.network.util.JavaUtils, MAY_BE_RAISED[name])
-    return bool(read(value) >= read(default))
+def _is_raised(value: str, reader: str, default: str, java: Any) -> bool:
+    """True if a limit is not below Spark's default. Spark reads a number without a unit by each limit's own rule."""
+    if reader == _NUMBER:
+        return value.isdecimal() and int(value) >= int(default)
+    read = getattr(java.org.apache.spark.network.util.JavaUtils, reader)
+    try:
+        return bool(read(value) >= read(default))
+    except Exception:  # an error of Java: not a time or a size
+        return False
 
 
 def _is_listed(name: str, known: Mapping[str, str]) -> bool:
@@ -287,25 +412,28 @@ def _beginnings(name: str) -> Iterator[str]:
             yield name[: place + 1]
 
 
-_READERS: Final = ("avro.", "hive.exec.orc.", "io.", "orc.", "parquet.")
-"""Beginnings of settings of Hadoop for the readers of files."""
 _DEFAULTS: Final = ("core-default.xml", "hdfs-default.xml", "mapred-default.xml", "yarn-default.xml")
 """Resources with the defaults of Hadoop. They are parts of its libraries."""
 
 
-def _changed_in_hadoop(session: Any) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Return the settings that differ from Hadoop's configuration files, and those for readers that differ from its
-    defaults. The configuration files are chosen by the user who starts the application (HADOOP_CONF_DIR).
+def _changed_in_hadoop(session: Any) -> list[tuple[str, str]]:
+    """Return the settings that differ from Hadoop's defaults: of the application, of calls and of configuration files.
+
+    An analyst can choose the files (HADOOP_CONF_DIR).
     """
     java = session._jvm
     written = java.java.io.StringWriter()
     configuration = session._jsparkSession.sessionState().newHadoopConf()
     java.org.apache.hadoop.conf.Configuration.dumpConfiguration(configuration, written)
-    unchanged = java.org.apache.hadoop.conf.Configuration()
-    found = [(each["key"], each["value"]) for each in json.loads(str(written.toString()))["properties"]]
     defaults = java.org.apache.hadoop.conf.Configuration(False)
     for resource in _DEFAULTS:
         defaults.addResource(resource)
-    changed = [(name, value) for name, value in found if value != unchanged.get(name)]
-    for_readers = [(name, value) for name, value in found if name.startswith(_READERS) and value != defaults.get(name)]
-    return changed, for_readers
+    plain = java.java.io.StringWriter()
+    java.org.apache.hadoop.conf.Configuration.dumpConfiguration(defaults, plain)
+    usual = _properties(str(plain.toString()))
+    found = _properties(str(written.toString()))
+    return [(name, value) for name, value in found.items() if value != usual.get(name)]
+
+
+def _properties(text: str) -> dict[str, str]:
+    return {each["key"]: each["value"] for each in json.loads(text)["properties"]}

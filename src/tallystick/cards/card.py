@@ -14,6 +14,7 @@ from tallystick.cards.fits import FitPlan
 from tallystick.cards.page import page
 from tallystick.digits import nearest
 from tallystick.errors import InvalidInput, Refused, TallystickError
+from tallystick.place import shown
 from tallystick.printing import json_text, visible
 from tallystick.regular_file import read_text, write_whole, written_whole
 
@@ -182,7 +183,9 @@ def read_card(path: str | Path) -> tuple[Card, str]:
         raise InvalidInput("card", str(path), "the HTML or JSON file of a privacy card") from None
     body = text
     if _TRAINING_PAGE in text[:_HEAD]:
-        raise InvalidInput("card", str(path), "", problem=f"{path} is the page of a training card. {READ_TRAINING}")
+        raise InvalidInput(
+            "card", str(path), "", problem=f"{shown(path)} is the page of a training card. {READ_TRAINING}"
+        )
     if _OPENING in text:
         body = text.split(_OPENING, 1)[1].split(_CLOSING, 1)[0]
     is_training = False

@@ -29,6 +29,7 @@ from tallystick.digits import (
 )
 from tallystick.drawing import css_variables, dark_css_variables, print_css_variables
 from tallystick.printing import listed, visible
+from tallystick.tables.aggregates import KINDS
 from tallystick.tables.reporting.line import Line
 from tallystick.tables.reporting.words import (
     TOO_NOISY,
@@ -637,7 +638,7 @@ INTERVALS_OF_EFFECTS: Final = (
 
 def _touched(facts: Facts) -> Touched:
     """Return which columns of the table limits per person touch."""
-    return Touched.of((each["kind"], each.get("lower")) for each in facts["released"]["measures"])
+    return Touched.of((KINDS[each["kind"]].limited, each.get("lower")) for each in facts["released"]["measures"])
 
 
 def _effect(lines: Sequence[Facts], people: People, touched: Touched | None = None) -> str:

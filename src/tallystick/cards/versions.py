@@ -73,7 +73,7 @@ EXACT: Final = (
 
 
 LEFT_OUT: Final = {("error", "columns", "holds")}
-"""Texts that this version leaves out on some cards: a linear model has one total, and no groups."""
+"""Texts that this version leaves out on some cards: a model has one total, and no groups."""
 
 
 def other_version(facts: Mapping[str, Any]) -> str:

@@ -516,7 +516,7 @@ class Ledger:
 
     # -- who may write, and what can be erased
 
-    def govern(self, *, why: str, signer: Signer | None = None) -> int:
+    def govern(self, *, why: str, signer: Signer | None = None, dry_run: bool = False) -> int:
         """Let only holders of a key write from now on; return the number of the entry that says so.
 
         Every later transaction is sealed, and every answer is signed. The first key is that of this user, which is in
@@ -528,18 +528,20 @@ class Ledger:
         ...     entry, ledger.keys()[0].public == ledger.signer().public
         (2, True)
         """
-        return governance.govern(self, signer or self.signer(), why=why)
+        return governance.govern(self, signer or self.signer(), why=why, dry_run=dry_run)
 
-    def add_key(self, public: str, *, why: str) -> int:
+    def add_key(self, public: str, *, why: str, dry_run: bool = False) -> int:
         """Let the holder of another key write, too; return the number of the entry."""
-        return governance.change_keys(self, "key_add", public, why=why)
+        return governance.change_keys(self, "key_add", public, why=why, dry_run=dry_run)
 
-    def retire_key(self, public: str, *, why: str, distrusted_from: int | None = None) -> int:
+    def retire_key(self, public: str, *, why: str, distrusted_from: int | None = None, dry_run: bool = False) -> int:
         """Stop accepting a key. If it was stolen, ``distrusted_from`` is the first entry that may not be its owner's.
 
         ``verify`` then lists the answers from that entry on that the key signed: ask those questions again.
         """
-        return governance.change_keys(self, "key_retire", public, why=why, distrusted_from=distrusted_from)
+        return governance.change_keys(
+            self, "key_retire", public, why=why, distrusted_from=distrusted_from, dry_run=dry_run
+        )
 
     def keys(self) -> list[WriterKey]:
         """The keys that may or might write to this ledger; empty if it is not governed."""
@@ -547,7 +549,7 @@ class Ledger:
         with self.store.read() as transaction:
             return list(self.writer.keys_now(transaction, None if anchor is None else Position(*anchor)))
 
-    def erase(self, *entries: int, why: str, answers: bool = False) -> Erased:
+    def erase(self, *entries: int, why: str, answers: bool = False, dry_run: bool = False) -> Erased:
         """Remove the texts of these entries: reasons, keys and questions. ``answers`` removes answers as well.
 
         Amounts, losses, sources and closings stay, and the chain verifies as before. A question whose texts are erased
@@ -561,7 +563,7 @@ class Ledger:
         ...     clinic.history()[0].why, ledger.verify().intact
         ('(erased)', True)
         """
-        return erasure.erase(self, entries, answers=answers, why=why)
+        return erasure.erase(self, entries, answers=answers, why=why, dry_run=dry_run)
 
     def purge(self) -> None:
         """Rewrite the files of the ledger, so that erased texts are gone from them.

@@ -16,6 +16,7 @@ from tallystick.ledger.chain import check_reason
 from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import ChargeRow
 from tallystick.ledger.replay import ENDED
+from tallystick.ledger.store import tried
 from tallystick.ledger.texts import ERASABLE, committed
 
 if TYPE_CHECKING:
@@ -32,13 +33,13 @@ class Erased:
     answers: tuple[int, ...]
 
 
-def erase(ledger: Ledger, numbers: Iterable[int], *, answers: bool, why: str) -> Erased:
+def erase(ledger: Ledger, numbers: Iterable[int], *, answers: bool, why: str, dry_run: bool = False) -> Erased:
     """Remove the texts of these entries, and with ``answers`` the answers of those that are charges."""
     check_reason(why)
     wanted = sorted({_checked(number) for number in numbers})
     if not wanted:
         raise InvalidInput("entries", [], "the number of at least one ledger entry")
-    with ledger.store.write("erase") as transaction:
+    with tried(ledger.store, "erase", dry_run=dry_run) as transaction:
         for number in wanted:
             _require_erasable(transaction, number)
         texts = [number for number in wanted if transaction.rows("texts_of", number)]

@@ -23,6 +23,7 @@ from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import ChargeRow, Position
 from tallystick.ledger.replay import GOVERNED, Book, Broken, WriterKey, may_sign
 from tallystick.ledger.signing import Signer, verified
+from tallystick.ledger.store import tried
 from tallystick.ledger.texts import committed, opens
 
 if TYPE_CHECKING:
@@ -81,14 +82,14 @@ def require_known(keys: Sequence[WriterKey], known: int | None) -> None:
         raise _altered(f"the newest entry does not follow entry {known}, which said who may write. No seal covers it")
 
 
-def govern(ledger: Ledger, signer: Signer, *, why: str) -> int:
+def govern(ledger: Ledger, signer: Signer, *, why: str, dry_run: bool = False) -> int:
     """Begin governance with this key; return the number of the entry. It vouches for every answer stored so far.
 
     The answers are unsigned, because no key was there. So their hashes are compared with the chain first.
     """
     check_reason(why)
     ledger.verify().require()
-    with ledger.store.write("govern") as transaction:
+    with tried(ledger.store, "govern", dry_run=dry_run) as transaction:
         if ledger.writer.newest[2] is not None:
             raise Refused("this ledger is governed already. Nothing was changed")
         vouched = [_answer_hash(transaction, int(number)) for (number,) in transaction.rows("answer_ids", 0)]
@@ -97,7 +98,8 @@ def govern(ledger: Ledger, signer: Signer, *, why: str) -> int:
             principal=ledger.principal, why=committed(why), public=signer.public, vouched=vouched,
         )  # fmt: skip
         _seal_as(transaction, position, signer)
-    ledger.writer.signer = signer
+    if not dry_run:
+        ledger.writer.signer = signer
     return position.seq
 
 
@@ -107,13 +109,15 @@ def _answer_hash(transaction: Transaction, charge: int) -> list[Any]:
     return [charge, journal.stored_entry(transaction, row.last_seq)["answer_hash"]]
 
 
-def change_keys(ledger: Ledger, kind: str, public: str, *, why: str, distrusted_from: int | None = None) -> int:
+def change_keys(
+    ledger: Ledger, kind: str, public: str, *, why: str, distrusted_from: int | None = None, dry_run: bool = False
+) -> int:
     """Append ``key_add`` or ``key_retire``; return the number of the entry."""
     check_reason(why)
     if not isinstance(public, str) or not _PUBLIC.fullmatch(public):
         raise InvalidInput("public", public, "a public key: 64 digits of 0-9 and a-f")
     more = {} if kind == "key_add" else {"distrusted_from": distrusted_from}
-    with ledger.store.write(kind) as transaction:
+    with tried(ledger.store, kind, dry_run=dry_run) as transaction:
         turn = transaction.turn
         if turn.governed is None:
             raise Refused("this ledger is not governed, so it has no keys. Govern it first")

@@ -77,12 +77,12 @@ class Signer:
 
 
 @lru_cache(maxsize=4)
-def _keys(seed: bytes) -> tuple[Any, str]:
-    """The private key of a seed, and its public key in hexadecimal: both take longer to make than a signature."""
+def _keys(private: bytes) -> tuple[Any, str]:
+    """The private key of these bytes, and its public key in hexadecimal: both take longer to make than a signature."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    private = Ed25519PrivateKey.from_private_bytes(seed)
-    return private, private.public_key().public_bytes_raw().hex()
+    key = Ed25519PrivateKey.from_private_bytes(private)
+    return key, key.public_key().public_bytes_raw().hex()
 
 
 def verified(value: object, public: str, signature: str) -> bool:

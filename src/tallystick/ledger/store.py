@@ -6,8 +6,8 @@ One conditional UPDATE, ``spend``, decides whether a charge fits; nothing else c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib import resources
 from typing import Any, Final, NamedTuple, Protocol
@@ -270,6 +270,22 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of the connection."""
+
+
+class _Tried(Exception):
+    """Leaves a write that is only tried."""
+
+
+@contextmanager
+def tried(store: Store, operation: str, *, dry_run: bool) -> Iterator[Transaction]:
+    """A write that is durable when the block ends, or with ``dry_run`` undone; refusals are the same."""
+    try:
+        with store.write(operation) as transaction:
+            yield transaction
+            if dry_run:
+                raise _Tried
+    except _Tried:
+        pass
 
 
 class NotChecked(Exception):

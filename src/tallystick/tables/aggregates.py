@@ -68,6 +68,8 @@ class Measure(ABC):
     """True if the value lies in the bounds of its column, so that an interval can be most of them."""
     counts: ClassVar[bool] = False
     """True if its columns are numbers of rows or people. A reader sees their intervals cut at 0."""
+    limited: ClassVar[str] = ""
+    """What limits per person change in its columns: rows, sums or people, or its plural if rows have weights."""
     by_rows: ClassVar[bool] = True
     """True if the rows of a unit count, up to the cap; False if only the unit itself does."""
 
@@ -139,6 +141,7 @@ class Count(Measure):
     """Rows."""
 
     kind: ClassVar[str] = "count"
+    limited: ClassVar[str] = "rows"
     counts: ClassVar[bool] = True
     error_needs_size: ClassVar[bool] = False
 
@@ -167,6 +170,7 @@ class CountUnits(Count):
     """Units with at least one row."""
 
     kind: ClassVar[str] = "count_units"
+    limited: ClassVar[str] = "people"
     by_rows: ClassVar[bool] = False
 
     def said(self, who: str) -> str:
@@ -258,6 +262,7 @@ class Sum(ColumnMeasure):
     """Total of a clamped column."""
 
     kind: ClassVar[str] = "sum"
+    limited: ClassVar[str] = "sums"
     moved_by_clamping: ClassVar[bool] = True
     error_needs_size: ClassVar[bool] = False
 
@@ -291,6 +296,7 @@ class Mean(ColumnMeasure):
     """Noisy total over noisy count."""
 
     kind: ClassVar[str] = "mean"
+    limited: ClassVar[str] = "means"
     moved_by_clamping: ClassVar[bool] = True
     stays_in_bounds: ClassVar[bool] = True
 
@@ -320,6 +326,7 @@ class Variance(ColumnMeasure):
     """Mean of squares less square of the mean; ``root`` gives the standard deviation."""
 
     kind: ClassVar[str] = "variance"
+    limited: ClassVar[str] = "variances"
     moved_by_clamping: ClassVar[bool] = True
     root: bool | None = None
 
@@ -371,6 +378,7 @@ class Quantile(ColumnMeasure):
     """A quantile from a noisy tree; several quantiles of one column share the tree."""
 
     kind: ClassVar[str] = "quantile"
+    limited: ClassVar[str] = "quantiles"
     stays_in_bounds: ClassVar[bool] = True
     p: float = 0.5
     bins: int | None = None
@@ -445,6 +453,7 @@ class Histogram(Measure):
     """Rows per bin of public edges; values outside the edges and missing ones are not counted."""
 
     kind: ClassVar[str] = "histogram"
+    limited: ClassVar[str] = "rows"
     counts: ClassVar[bool] = True
     error_needs_size: ClassVar[bool] = False
     column: str

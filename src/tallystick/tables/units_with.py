@@ -45,6 +45,7 @@ class CountUnitsWith(Count):
     """Units with a value in a column, in at least one row."""
 
     kind: ClassVar[str] = "count_units_with"
+    limited: ClassVar[str] = "people"
     by_rows: ClassVar[bool] = False
     column: str
 

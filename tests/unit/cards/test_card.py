@@ -337,7 +337,7 @@ def test_a_card_draws_its_table_with_intervals_and_the_check_makes_it_again(clin
 
 def test_a_card_explains_rows_that_count_and_what_clamping_can_do_where_it_says_so(clinic) -> None:
     text = Elements(card(clinic.release()).to_html().split("<script")[0]).text
-    assert text.count('"Rows that count" are rows after the limits. If a patient') == 1
+    assert text.count('"Rows that count" are rows after the limits. A row counts as 1. If a patient') == 1
     assert (
         "If a patient has more rows in a group than the limit, each of them counts less: the limit divided by" in text
     )

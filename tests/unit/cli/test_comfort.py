@@ -190,7 +190,8 @@ def commands():
 
 COMMANDS = commands()
 SPEND = ["query", "sql", "publish run", "dataset suggest", "fit linear", "fit logistic", "charge add"]
-DECIDE = ["dataset clear", "dataset retire", "account raise", "account close", "ledger accept"]
+DECIDE = ["dataset clear", "dataset retire", "account raise", "account close", "ledger accept", "ledger govern",
+    "ledger add-key", "ledger retire-key", "ledger erase"]  # fmt: skip
 NO_JSON = {"ledger export"}  # what it prints is the record itself
 
 

@@ -73,7 +73,7 @@ STORY = """
 0  query visits --by ward --private-keys 1e-6 --measures count --rho 0.1 --why q{unseen} --out found.csv
 0  sql 'SELECT ward AS "w\'\'=", COUNT(*) AS "=n" FROM visits GROUP BY 1' --why s{unseen} --rho 0.1 --card sql.html
 2  sql 'SELECT COUNT(*) AS "n{bad}" FROM visits' --why s --rho 0.1
-4  sql 'SELECT "x{bad}" FROM visits' --why s --rho 0.1
+2  sql 'SELECT "x{bad}" FROM visits' --why s --rho 0.1
 2  sql 'SELECT COUNT(*) {bad} FROM visits' --why s --rho 0.1
 0  card show card.html
 0  card verify card.html --table table.csv

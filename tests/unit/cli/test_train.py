@@ -58,8 +58,8 @@ def test_the_learning_demo_trains_to_a_card_in_seconds(run, tmp_path: Path, monk
     assert 0.999 < card["promise"]["epsilon"] <= 1
     rows = dict(card["rows"])
     assert rows["steps"] == "100 of 100 taken here"
-    assert "cryptographic bits" in rows["noise"]
-    assert rows["paid by"].startswith("museum, per digit, before the first step")
+    assert "secure random numbers" in rows["noise"]
+    assert rows["paid by"].startswith("museum, before the first step")
     assert card["receipts"]
     page = (tmp_path / "tallystick-demo" / "training-card.html").read_text()
     assert "What is not protected" in page

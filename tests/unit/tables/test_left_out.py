@@ -111,8 +111,8 @@ def _rows(**changed: Any) -> Line:
 
 
 CERTAIN = {"value": 300, "lower": 250, "share_lower": 0.07945}
-COUNTS = words.Touched.of([("count", None)])
-MEANS = words.Touched.of([("mean", 0.0), ("count_units", None)])
+COUNTS = words.Touched.of([("rows", None)])
+MEANS = words.Touched.of([("means", 0.0), ("people", None)])
 
 
 def test_rows_that_may_be_over_the_limits_are_said_with_their_direction() -> None:
@@ -136,8 +136,8 @@ def test_rows_that_may_be_over_the_limits_are_said_with_their_direction() -> Non
 
 
 def test_the_direction_fits_the_columns_of_the_table() -> None:
-    sums = words.Touched.of([("sum", 0.0)])
-    signed = words.Touched.of([("sum", -5.0), ("count", None)])
+    sums = words.Touched.of([("sums", 0.0)])
+    signed = words.Touched.of([("sums", -5.0), ("rows", None)])
     over = [_rows(**CERTAIN)]
     assert words.effect(over, "patient", sums).endswith("in full: the true sums are higher.")
     assert words.effect(over, "patient", signed).endswith(

@@ -6,71 +6,71 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallystick.cli.output import Answer, Json, Place, Why, deliver, working
+from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
 from tallystick.ledger.book import opened, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-key_app = typer.Typer(help="The keys that may write to a governed ledger.", no_args_is_help=True, rich_markup_mode=None)
 Public = Annotated[str, typer.Argument(metavar="KEY", help="A public key: 64 digits of 0-9 and a-f.")]
 
 
-def govern(why: Why, ledger: Place = None, as_json: Json = False) -> None:
+def govern(why: Why, ledger: Place = None, dry_run: DryRun = False, as_json: Json = False) -> None:
     """Let only holders of a key write.
 
     Every later entry is sealed, and every answer is signed.
     """
     with opened(ledger) as book, working("verifying"):
-        number = book.govern(why=why)
+        number = book.govern(why=why, dry_run=dry_run)
         public = book.signer().public
-        facts = {"ledger": book.id, "entry": number, "key": public}
+        facts = {"ledger": book.id, "entry": number, "key": public, "dry_run": dry_run}
 
     def say(out: Console) -> None:
+        _say_dry_run(out, dry_run)
         out.print(f"Ledger entry {number} begins the governance of this ledger.")
         out.print(f"Its first key is yours: {public}", soft_wrap=True)
-        out.print("Others can read it. Let a second person or host write: tallystick ledger key add KEY --why REASON")
+        out.print("Others can read it. Let a second person or host write: tallystick ledger add-key KEY --why REASON")
 
     deliver(Answer("ledger.govern", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
 
 
-@key_app.command("show")
-def show_key(ledger: Place = None, as_json: Json = False) -> None:
+def key(ledger: Place = None, as_json: Json = False) -> None:
     """Print your own public key, for the owner of a governed ledger."""
     with opened(ledger) as book:
         public = book.signer().public
     say = lambda out: out.print(public, soft_wrap=True)  # noqa: E731
-    deliver(Answer("ledger.key.show", {"ledger": place_of(ledger)}, {"key": public}, say), as_json=as_json)
+    deliver(Answer("ledger.key", {"ledger": place_of(ledger)}, {"key": public}, say), as_json=as_json)
 
 
-@key_app.command("list")
-def list_keys(ledger: Place = None, as_json: Json = False) -> None:
+def keys(ledger: Place = None, as_json: Json = False) -> None:
     """List the keys of a governed ledger, and when each was added or retired."""
     with opened(ledger) as book:
-        keys = book.keys()
-    facts = {"keys": [key._asdict() for key in keys]}
+        known = book.keys()
+    facts = {"keys": [each._asdict() for each in known]}
 
     def say(out: Console) -> None:
-        for key in keys:
-            state = "may write" if key.retired is None else f"retired in entry {key.retired}"
-            out.print(f"{key.public}  added in entry {key.added}, {state}", soft_wrap=True)
-        if not keys:
+        for each in known:
+            state = "may write" if each.retired is None else f"retired in entry {each.retired}"
+            out.print(f"{each.public}  added in entry {each.added}, {state}", soft_wrap=True)
+        if not known:
             out.print("This ledger is not governed: every user who can open it can write.")
 
-    deliver(Answer("ledger.key.list", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
+    deliver(Answer("ledger.keys", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
 
 
-@key_app.command("add")
-def add_key(public: Public, why: Why, ledger: Place = None, as_json: Json = False) -> None:
+def add_key(public: Public, why: Why, ledger: Place = None, dry_run: DryRun = False, as_json: Json = False) -> None:
     """Let the holder of another key write, too."""
     with opened(ledger) as book:
-        number = book.add_key(public, why=why)
-    facts = {"key": public, "entry": number}
-    say = lambda out: out.print(f"Added in ledger entry {number}.")  # noqa: E731
-    deliver(Answer("ledger.key.add", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
+        number = book.add_key(public, why=why, dry_run=dry_run)
+    facts = {"key": public, "entry": number, "dry_run": dry_run}
+
+    def say(out: Console) -> None:
+        _say_dry_run(out, dry_run)
+        out.print(f"Added in ledger entry {number}.")
+
+    deliver(Answer("ledger.add-key", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
 
 
-@key_app.command("retire")
 def retire_key(
     public: Public,
     why: Why,
@@ -79,21 +79,23 @@ def retire_key(
         int | None,
         typer.Option("--distrusted-from", metavar="ENTRY", help="Stolen: the first entry that may not be its owner's."),
     ] = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Stop accepting a key. Its earlier seals and signatures stay valid."""
     with opened(ledger) as book:
-        number = book.retire_key(public, why=why, distrusted_from=distrusted_from)
+        number = book.retire_key(public, why=why, distrusted_from=distrusted_from, dry_run=dry_run)
         distrusted = list(book.verify().distrusted)
-    facts = {"key": public, "entry": number, "ask_again": distrusted}
+    facts = {"key": public, "entry": number, "ask_again": distrusted, "dry_run": dry_run}
 
     def say(out: Console) -> None:
+        _say_dry_run(out, dry_run)
         out.print(f"Retired in ledger entry {number}.")
         if distrusted:
             listed = ", ".join(map(str, distrusted))
             out.print(f"The key signed these answers since it was stolen. Ask again: ledger entries {listed}.")
 
-    deliver(Answer("ledger.key.retire", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
+    deliver(Answer("ledger.retire-key", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
 
 
 def erase(
@@ -101,6 +103,7 @@ def erase(
     why: Why,
     ledger: Place = None,
     answers: Annotated[bool, typer.Option("--answers", help="Also erase the answers of these charges.")] = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Erase reasons, keys and questions of entries.
@@ -108,10 +111,16 @@ def erase(
     What was paid stays, and the chain verifies as before.
     """
     with opened(ledger) as book:
-        erased = book.erase(*entries, why=why, answers=answers)
-    facts = {"entry": erased.seq, "texts_of": list(erased.entries), "answers_of": list(erased.answers)}
+        erased = book.erase(*entries, why=why, answers=answers, dry_run=dry_run)
+    facts = {
+        "entry": erased.seq,
+        "texts_of": list(erased.entries),
+        "answers_of": list(erased.answers),
+        "dry_run": dry_run,
+    }
 
     def say(out: Console) -> None:
+        _say_dry_run(out, dry_run)
         texts = ", ".join(map(str, erased.entries))
         numbers = ", ".join(map(str, erased.answers))
         if texts:
@@ -148,8 +157,13 @@ def checkpoint(ledger: Place = None, as_json: Json = False) -> None:
     deliver(Answer("ledger.checkpoint", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
 
 
+def _say_dry_run(out: Console, dry_run: bool) -> None:
+    """Say first that nothing was changed, if the command was only tried."""
+    if dry_run:
+        out.print("Nothing was changed. Without --dry-run:")
+
+
 def register(app: typer.Typer) -> None:
     """Add these commands to those of ``tallystick ledger``."""
-    for command in (govern, checkpoint, erase, purge):
+    for command in (govern, key, keys, add_key, retire_key, checkpoint, erase, purge):
         app.command()(command)
-    app.add_typer(key_app, name="key")

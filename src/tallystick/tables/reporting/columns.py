@@ -43,7 +43,7 @@ def capped(query: Query, who: str) -> str:
 
 def touched(query: Query) -> Touched:
     """Return which columns of a table limits per person touch."""
-    return Touched.of((measure.kind, getattr(measure, "lower", None)) for _, measure in query.measures)
+    return Touched.of((measure.limited, getattr(measure, "lower", None)) for _, measure in query.measures)
 
 
 def bounded(query: Query) -> list[str]:

@@ -234,20 +234,20 @@ class Touched:
 
     @classmethod
     def of(cls, measures: Iterable[tuple[str, float | None]]) -> Touched:
-        """Return the columns of measures, each with its kind and the lower bound of its values.
+        """Return the columns of measures: what limits change in each (``Measure.limited``), and its lower bound.
 
-        >>> Touched.of([("count", None), ("mean", 0.0)])
+        >>> Touched.of([("rows", None), ("means", 0.0)])
         Touched(rows=True, sums=False, is_sum_signed=False, people=False, weighed=('means',))
         """
         lowest = dict[str, float]()
-        for kind, lower in measures:
-            lowest[kind] = min(lowest.get(kind, 0.0), lower or 0.0)
+        for limited, lower in measures:
+            lowest[limited] = min(lowest.get(limited, 0.0), lower or 0.0)
         return cls(
-            rows=not lowest.keys().isdisjoint(("count", "histogram")),
-            sums="sum" in lowest,
-            is_sum_signed=lowest.get("sum", 0.0) < 0.0,
-            people=not lowest.keys().isdisjoint(("count_units", "count_units_with")),
-            weighed=tuple(name for kind, name in WEIGHED.items() if kind in lowest),
+            rows="rows" in lowest,
+            sums="sums" in lowest,
+            is_sum_signed=lowest.get("sums", 0.0) < 0.0,
+            people="people" in lowest,
+            weighed=tuple(name for name in WEIGHED if name in lowest),
         )
 
     @property
@@ -256,8 +256,8 @@ class Touched:
         return self.rows or self.sums
 
 
-WEIGHED: Final = {"mean": "means", "quantile": "quantiles", "variance": "variances"}
-"""Kinds of measure in which rows have weights, as a reader calls them."""
+WEIGHED: Final = ("means", "quantiles", "variances")
+"""Measures in which rows have weights, as a reader calls them."""
 
 
 def effect(lines: Sequence[Line], who: str, touched: Touched) -> str:

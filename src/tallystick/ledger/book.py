@@ -280,11 +280,16 @@ class Ledger:
         newest = transaction.latest = journal.head(transaction)
         known = None if anchor is None else Position(*anchor)
         transaction.turn = turn = self.writer.begin(transaction, newest, known)
-        self._require_clock(turn.newest_at)
+        if turn.governed is not None:
+            self._require_clock(turn.newest_at)
         turn.upgrade = self._upgrade if transaction.tags is None else None
 
     def _require_clock(self, newest_at: int) -> None:
-        """Raise ``Unavailable`` if the clock is behind the newest entry: leases would end too late."""
+        """Raise ``Unavailable`` if the clock is behind the newest entry.
+
+        In a ledger that is not governed the times of entries stand still until the clock has caught up: a host whose
+        clock was wrong once must not lock its only user out.
+        """
         behind = newest_at - self.now()
         if behind > BACKWARDS:
             raise Unavailable(

@@ -244,15 +244,25 @@ def test_a_receipt_has_the_time_of_its_entry_if_the_clock_is_a_little_behind(led
     assert ledger.verify(receipts=receipts).problems == ()
 
 
-def test_a_clock_that_is_far_behind_writes_nothing(ledger, people, clock):
+def test_without_governance_a_clock_that_was_far_ahead_locks_nobody_out(ledger, people, clock):
+    clock.seconds += 10_000_000
     answered(people, "a", 1)
+    clock.seconds -= 10_000_000
+    answered(people, "b", 2)
+    times = [entry["at"] for entry in entries_of(ledger)]
+    assert times == sorted(times), "times stand still"
+    assert ledger.verify().problems == ()
+
+
+def test_a_governed_ledger_takes_nothing_from_a_clock_that_is_far_behind(ledger, people, clock):
+    answered(people, "a", 1)
+    ledger.govern(why="team")
     head = ledger.head()
     clock.seconds -= 2.5
     for action in (
         lambda: answered(people, "b", 2),
         lambda: ledger.open("new", budget=Budget.zcdp(1)),
         lambda: people.close(why="done"),
-        lambda: ledger.govern(why="team"),
         lambda: ledger.erase(3, why="gone"),
     ):
         with pytest.raises(Unavailable, match=r"seconds behind its newest entry\. Nothing was written"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -24,7 +25,7 @@ from tallystick.ledger.journal import AccountRow, ChargeRow, Position, Terms
 from tallystick.ledger.partition import Blocks, Partition
 from tallystick.ledger.pay import CHARGE_LEASE, FAILED, Charge, Receipt
 from tallystick.ledger.registry import Registered, registered
-from tallystick.ledger.replay import FORMAT_2, FORMAT_3, WriterKey
+from tallystick.ledger.replay import FORMAT_2, FORMAT_3, Book, WriterKey
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction
 from tallystick.ledger.texts import Tags, is_answer, opens
@@ -136,6 +137,27 @@ class Ledger:
         if not is_accepted:
             self._require_known(to_write=False)
         self.check_anchor()
+        self._follow_seal()
+
+    def _follow_seal(self) -> None:
+        """Move the anchor of a host that reads a governed ledger: it must not forget who may write."""
+        anchor = self._anchor.read()
+        if anchor is None:
+            return
+        with contextlib.suppress(LedgerIntegrity), self.store.read() as transaction:
+            newest = journal.head(transaction)
+            keys = self.writer.keys_now(transaction, Position(*anchor))
+            if keys and newest != Position(*anchor):
+                governance.require_seal(transaction, self.id, newest, keys)
+                self._anchor.write(Anchor(*newest))
+
+    def believed(self, transaction: Transaction) -> Book | None:
+        """The state of a governed ledger that its hashed chain gives; None if the ledger is not governed.
+
+        Rows and bodies of entries can be edited in the store. What a question rests on is compared with this state.
+        """
+        anchor = self._anchor.read()
+        return self.writer.book_now(transaction, None if anchor is None else Position(*anchor))
 
     def _check_connection(self) -> None:
         """Raise ``LedgerIntegrity`` if a new connection does not lead to the ledger that was opened."""
@@ -395,7 +417,11 @@ class Ledger:
     def fixed_for(self, source: str) -> dict[str, str | None] | None:
         """Whom registered data protect: their unit and neighbours; None where the source is not registered."""
         with self.store.read() as transaction:
-            return journal.fixed_for(transaction, SourceId.of(source))
+            book = self.believed(transaction)
+            if book is None:
+                return journal.fixed_for(transaction, SourceId.of(source))
+        names = [row.name for row in book.datasets if row.source == SourceId.of(source)]
+        return book.fixed[names[-1]] if names else None
 
     def names_of(self, source: str) -> list[str]:
         """The names under which a source is registered."""
@@ -452,25 +478,38 @@ class Ledger:
             reserved = journal.stored_entry(transaction, charge.id)
             done = transaction.row("entry_at", charge.last_seq)
             keys = self.writer.keys_now(transaction, None if anchor is None else Position(*anchor))
+            if keys:
+                self._require_told(transaction, charge.id)
             final = journal.stored_entry(transaction, charge.last_seq)
-            if keys and charge.last_seq < keys[0].added:
-                require_vouched(transaction, keys, charge.id, final["answer_hash"])
+            if keys and max(charge.id, charge.last_seq) < keys[0].added:
+                require_vouched(transaction, keys, charge.id, str(final.get("answer_hash")))
             if row is None and self._is_erased(transaction, charge.id):
                 raise Refused(f"the answer of ledger entry {charge.id} was erased. Asked again, it is charged again")
             lines = []
             for account_id, a0, a1 in reserved["lines"]:
                 account = journal.account_row(transaction, account_id)
                 lines.append((account.id, account.name, account.filter, a0, a1))
-        if row is None or done is None or not is_answer(str(final.get("answer_hash")), row[0], row[1]):
+        is_its = (final.get("kind"), final.get("charge")) == ("commit", charge.id)
+        if row is None or done is None or not is_its or not is_answer(str(final["answer_hash"]), row[0], row[1]):
             altered = f"the stored answer of ledger entry {charge.id} was altered"
             raise LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
-        if keys and charge.last_seq >= keys[0].added:
+        if keys and max(charge.id, charge.last_seq) >= keys[0].added:
             require_signed(self.id, keys, charge, reserved, final)
         receipt = Receipt(
             self.id, charge.id, tuple(lines), reserved["plan_hash"], reserved["request"], final["answer_hash"],
             int(done[0]), str(done[1]), final["at"],
         )  # fmt: skip
         return decode_answer(row[0]), receipt
+
+    def _require_told(self, transaction: Transaction, charge_id: int) -> None:
+        """Refuse an answer that the chain of a governed ledger calls erased or withheld, whatever the tables say."""
+        book = self.believed(transaction)
+        if book is None:
+            return
+        if charge_id in book.erased_answers:
+            raise Refused(f"the answer of ledger entry {charge_id} was erased. Asked again, it is charged again")
+        if any(number == charge_id and row[1] is None for (number, _), row in book.quarantines.items()):
+            raise Unavailable(FAILED)
 
     def _is_erased(self, transaction: Transaction, charge_id: int) -> bool:
         """True if an entry says that the answer of a charge was erased."""

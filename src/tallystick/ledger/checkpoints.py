@@ -27,6 +27,7 @@ FORMAT: Final = "tallystick/checkpoint/1"
 def state_of(book: Book, head: Position) -> dict[str, Any]:
     """The state of a book as plain data."""
     running = {number: row for number, row in book.charges.items() if row.state not in ENDED}
+    kept = {*running, *(row.seq for row in book.datasets)}
     return {
         "format": FORMAT,
         "ledger": book.ledger,
@@ -47,6 +48,8 @@ def state_of(book: Book, head: Position) -> dict[str, Any]:
         "begun": [[number, book.begun[number]] for number in running],
         "quarantines": [[*key, *value] for key, value in sorted(book.quarantines.items())],
         "losses": book.losses,
+        "items": [list(item) for item in sorted(book.items)],
+        "digests": [[seq, found] for seq, found in sorted(book.digests.items()) if seq in kept],
         "ended": book.ended,
         "free": book.free,
     }
@@ -78,6 +81,8 @@ def book_of(state: dict[str, Any]) -> tuple[Book, Position]:
     rows = state["quarantines"]
     book.quarantines = {(charge, each): (source, cleared, cause) for charge, each, source, cleared, cause in rows}
     book.losses = list(state["losses"])
+    book.items = {(stream, number) for stream, number in state["items"]}
+    book.digests = dict(state["digests"])
     book.ended, book.free = state["ended"], state["free"]
     book.start = state["seq"]
     return book, Position(state["seq"], state["hash"])

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput, Refused, Unavailable
 from tallystick.ledger import journal
 from tallystick.ledger.chain import check_reason
 from tallystick.ledger.filters import LARGEST
@@ -90,5 +90,9 @@ def _require_erasable(transaction: Transaction, number: int) -> None:
             "release it again, and charge nothing. Nothing was changed"
         )
     charge = transaction.row("charge_by_id", number)
+    if charge is not None and journal.told_state(transaction, ChargeRow(*charge)) == journal.WITHHELD:
+        raise Unavailable(
+            f"the outcome of ledger entry {number} is withheld. Erase its texts when the data are open again"
+        )
     if charge is not None and ChargeRow(*charge).state not in ENDED:
         raise Refused(f"ledger entry {number} is a charge that runs. Erase its texts when it has ended")

@@ -104,9 +104,16 @@ def govern(ledger: Ledger, signer: Signer, *, why: str, dry_run: bool = False) -
 
 
 def _answer_hash(transaction: Transaction, charge: int) -> list[Any]:
-    """A charge, and the hash of its answer in the chain."""
+    """A charge, the SHA-256 of its first entry, and the hash of its answer in the chain."""
     row = ChargeRow(*(transaction.row("charge_by_id", charge) or ()))
-    return [charge, journal.stored_entry(transaction, row.last_seq)["answer_hash"]]
+    answer_hash = journal.stored_entry(transaction, row.last_seq)["answer_hash"]
+    return [charge, _body_digest(transaction, charge), answer_hash]
+
+
+def _body_digest(transaction: Transaction, seq: int) -> str:
+    """SHA-256 of the body of an entry as it is stored."""
+    row = transaction.row("entry_at", seq)
+    return digest(str(row[2])) if row is not None else ""
 
 
 def change_keys(
@@ -172,7 +179,7 @@ def require_seal(transaction: Transaction, ledger: str, position: Position, keys
 def require_vouched(transaction: Transaction, keys: list[WriterKey], charge: int, answer_hash: str) -> None:
     """Raise ``LedgerIntegrity`` unless the owner vouched for an answer from before governance."""
     vouched = journal.stored_entry(transaction, keys[0].added)["vouched"]
-    if [charge, answer_hash] not in vouched:
+    if [charge, _body_digest(transaction, charge), answer_hash] not in vouched:
         raise _altered(
             f"the answer of ledger entry {charge} is from before governance, and its owner does not vouch for it"
         )
@@ -184,7 +191,8 @@ def require_signed(
     """Raise ``LedgerIntegrity`` unless the last entry of a charge signs its answer. ``begun`` is its first entry."""
     terms = journal.answer_terms(ledger, charge.id, charge.fence, begun, str(done.get("answer_hash")))
     public, signature = str(done.get("release_key")), str(done.get("signature"))
-    is_signed = may_sign(keys, public, charge.last_seq) and verified(terms, public, signature)
+    at = max(charge.id, charge.last_seq)  # the number of the charge is signed, and the other one is not
+    is_signed = may_sign(keys, public, at) and verified(terms, public, signature)
     stolen = [key.distrusted_from for key in keys if key.public == public and key.distrusted_from is not None]
     if stolen and charge.last_seq >= stolen[0]:
         raise Refused(
@@ -221,11 +229,8 @@ class Watch:
     is_new: bool = True
     """True until every account was compared once."""
 
-    def follow(self, transaction: Transaction, ledger: str, trusted: set[str], own: int) -> list[int]:
-        """Replay the entries that are new since the last call; return the accounts whose totals or limits moved.
-
-        Entries after ``own`` are those of the writer itself, in the transaction that it is about to seal.
-        """
+    def follow(self, transaction: Transaction, ledger: str, trusted: set[str]) -> list[int]:
+        """Replay the entries that are new since the last call; return the accounts whose totals or limits moved."""
         known = transaction.row("entry_at", self.position.seq) if self.position.seq else None
         if self.position.seq and (known is None or known[1] != self.position.hash):
             self._forget()  # a transaction of ours was not committed
@@ -233,7 +238,6 @@ class Watch:
             self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), self.position)
         before = {} if self.is_new else dict(self.book.accounts)
         self.is_new = False
-        self.book.signed_before = own
         while rows := transaction.rows("entries_after", self.position.seq, 1000):
             for seq, stored, body in rows:
                 self._apply(int(seq), str(stored), str(body))
@@ -247,7 +251,7 @@ class Watch:
         try:
             if seq != self.position.seq + 1 or link(self.position.hash, body) != stored:
                 raise Broken(f"entry {seq} does not have its hash: it or an earlier entry was altered")
-            if seq <= self.book.signed_before and canonical(json.loads(body)) != body:
+            if canonical(json.loads(body)) != body:
                 raise Broken(f"entry {seq} is not canonical JSON")
             self.book.apply(seq, body)
         except (Broken, Refused, ValueError) as problem:
@@ -262,6 +266,10 @@ class Watch:
             if row is None or tuple(row) != tuple(self.book.accounts[number]):
                 self._forget()
                 raise _altered(f"the totals of account {number} differ from the chain: the table was edited")
+        self.require_registrations(transaction)
+
+    def require_registrations(self, transaction: Transaction) -> None:
+        """Raise ``LedgerIntegrity`` if a registration or its note differs from the chain."""
         problem = self._edited_registration(transaction)
         if problem is not None:
             self._forget()
@@ -329,9 +337,18 @@ class Writer:
         """The keys of the ledger by its newest entry, which must go on from the one that this host has seen."""
         newest = journal.head(transaction)
         governed = pointer_of(newest.seq, journal.linked_entry(transaction, newest))
-        if anchor is not None and anchor != newest and transaction.row("entry_at", anchor.seq):
+        if anchor is not None and anchor != newest:
             self.require_known(transaction, governed, anchor)
         return self.keys_at(transaction, governed)
+
+    def book_now(self, transaction: Transaction, anchor: Position | None) -> Book | None:
+        """The state that the hashed chain gives, if the ledger is governed: what a reader may believe."""
+        keys = self.keys_now(transaction, anchor)
+        if not keys:
+            return None
+        require_seal(transaction, self.ledger, journal.head(transaction), keys)
+        self.watch.follow(transaction, self.ledger, {key.public for key in keys if key.retired is None})
+        return self.watch.book
 
     def end(self, transaction: Transaction) -> None:
         """Seal what was written in a turn, once the tables agree with the chain."""
@@ -347,7 +364,7 @@ class Writer:
         is_changed = turn.governed is not None and turn.governed > turn.first.seq
         keys = keys_of(transaction, self.ledger, turn.governed) if is_changed else self.keys[1]
         trusted = {key.public for key in keys if key.retired is None}
-        moved = self.watch.follow(transaction, self.ledger, trusted, own=turn.first.seq)
+        moved = self.watch.follow(transaction, self.ledger, trusted)
         self.watch.require_tables(transaction, moved)
         self.sealed = newest
 

@@ -118,6 +118,7 @@ class Request:
     source: str | None = None  # the digest of where the data are; None: the caller holds the value
     named: bool = True  # False: the key was made up just now, so nobody can have used it
     beside: tuple[str, ...] = ()  # digests of the other sources that are read, of a join
+    item: tuple[int, int] | None = None  # the stream that paid for this, and the number of the item
     software: Mapping[str, str] = field(default_factory=dict)  # versions of the programs that read the data
 
 
@@ -331,9 +332,9 @@ def _end_of_format_2(transaction: Transaction) -> int:
 
 def is_same(transaction: Transaction, charge: ChargeRow, about: About) -> bool:
     """True if a charge is about this request. The entry of the charge decides, not the tag that led to it."""
-    if not is_new_format(transaction, charge.id):
-        return charge.request in [request_digest(about.lines, about.plan, text) for text in about.texts]
     entry = stored_entry(transaction, charge.id)
+    if "space" not in entry:  # of format 2
+        return entry["request"] in [request_digest(about.lines, about.plan, text) for text in about.texts]
     if entry["plan"] != about.plan or entry["lines"] != [list(line) for line in about.lines]:
         return False
     text = transaction.row("text_at", charge.id, "request")
@@ -379,6 +380,7 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
         source=request.source,
         lines=[[line.account_id, line.a0, line.a1] for line in request.lines],
         lease_until=request.lease_until,
+        **({} if request.item is None else {"item": list(request.item)}),
     )
     charge = ChargeRow(
         position.seq, request.principal, key.commitment, about.commitment, state, 1, request.lease_until, position.seq
@@ -548,6 +550,9 @@ def answer_terms(ledger: str, charge: int, fence: int, begun: Mapping[str, Any],
         "ledger": ledger,
         "charge": charge,
         "fence": fence,
+        "principal": begun["principal"],
+        "space": begun.get("space"),
+        "key": begun["key"],
         "request": begun["request"],
         "plan_hash": begun["plan_hash"],
         "lines": begun["lines"],

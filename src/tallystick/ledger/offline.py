@@ -74,6 +74,8 @@ class _Reading:
             found += [
                 f"texts of entry {seq} are missing, and no entry says that they were erased" for seq in missing[:5]
             ]
+        back = sorted(self.book.erased & self.texts.keys()) + sorted(self.book.erased_answers & self.answers)
+        found += [f"a text or the answer of entry {seq} is there, although it was erased" for seq in back[:5]]
         if self.level == ANSWERS:
             missing = sorted(self.book.answers.keys() - self.answers - self.book.erased_answers)
             found += [f"the answer of ledger entry {seq} is missing" for seq in missing[:5]]

@@ -137,6 +137,7 @@ def pay(
         request=release.request, source=release.source, older_request=_older_request(release),
     )  # fmt: skip
     charge.beside = _beside(release)
+    charge.item = getattr(release, "item", None)
     stored = charge.stored()
     if stored is not None:
         say_first_reason(account.ledger, stored[1], why)
@@ -154,6 +155,7 @@ def pay(
         raise KeyboardInterrupt(CHARGING) from None
     paid = _draw(charge, release, lease)
     if paid is None:  # one line for a failure and for an answer that is withheld
+        charge.withhold()
         raise Unavailable(FAILED)
     return paid
 
@@ -395,6 +397,7 @@ class Charge:
         self._lease = lease
         ledger.lease_end(lease)
         self._row: ChargeRow | None = None
+        self.item: tuple[int, int] | None = None  # the stream that paid for it, and its number there
         self.beside: tuple[str, ...] = ()  # digests of the other sources that are read, of a join
         self.answer: Any = None
         self.receipt: Receipt | None = None
@@ -490,6 +493,7 @@ class Charge:
             source=terms.source,
             named=self._named,
             beside=self.beside,
+            item=self.item,
             software=versions() if terms.source is not None else {},
         )
         self._named = True
@@ -676,6 +680,11 @@ class Charge:
         with self._ledger.store.read() as transaction:
             row = transaction.row("charge_by_id", self.id)
             return row is not None and journal.told_state(transaction, ChargeRow(*row)) == journal.WITHHELD
+
+    def withhold(self) -> None:
+        """Forget the outcome: until the owner has cleared the failure, this object tells no more than the ledger."""
+        self.answer, self.receipt = None, None
+        self._row = self._held._replace(state=journal.WITHHELD)
 
     def burn(self) -> None:
         """EXECUTING -> BURNED: never refunded."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallystick.errors import InvalidInput, Refused, Remedy, Retired, Unavailable
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Retired, Unavailable
 from tallystick.ledger import journal, retirement
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import PLAN_LENGTH, check_reason, checked, digest
@@ -304,6 +304,7 @@ def registered(ledger: Ledger, *, removed: bool = False) -> dict[str, Registered
     with ledger.store.read() as transaction:
         rows = [DatasetRow(*row) for row in transaction.rows("datasets")]  # in the order of their entries
         bodies = {row.seq: journal.stored_entry(transaction, row.seq) for row in rows}
+        _require_believed(transaction, ledger)
     by_name: dict[str, list[DatasetRow]] = {}
     for row in rows:
         by_name.setdefault(row.name, []).append(row)
@@ -330,6 +331,20 @@ def registered(ledger: Ledger, *, removed: bool = False) -> dict[str, Registered
             retired=retirement.reason(row.note for row in every),
         )
     return datasets
+
+
+def _require_believed(transaction: Transaction, ledger: Ledger) -> None:
+    """Raise ``LedgerIntegrity`` if a registration of a governed ledger differs from its hashed chain."""
+    book = ledger.believed(transaction)
+    if book is None:
+        return
+    ledger.writer.watch.require_registrations(transaction)
+    for row in book.datasets:
+        entry = transaction.row("entry_at", row.seq)
+        if entry is None or digest(str(entry[2])) != book.digests.get(row.seq):
+            raise LedgerIntegrity(
+                f"the registration of {row.name!r} was altered in entry {row.seq}", remedies=[Remedy("verify_ledger")]
+            )
 
 
 def failures(account: Account) -> list[int]:

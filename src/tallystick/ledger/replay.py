@@ -23,6 +23,8 @@ from tallystick.ledger.texts import ERASABLE, SPACES, TEXT_FIELDS
 
 FORMAT_2: Final = "tallystick/ledger/2"
 FORMAT_3: Final = "tallystick/ledger/3"
+SIGNED: Final = ("principal", "space", "key", "request", "plan_hash", "lines", "source")
+"""Fields of the first entry of a charge that the signature of its answer covers."""
 ENDED: Final = ("COMMITTED", "REFUNDED", "BURNED")
 
 # What an entry looks like: its fields and their types, for every kind. What they mean is below.
@@ -42,14 +44,14 @@ HASH: Final = "hash"  # 64 hexadecimal digits: a digest, a commitment or a publi
 SIGNATURE: Final = "signature"  # 128 hexadecimal digits
 SALT: Final = "salt"  # 32 hexadecimal digits
 NUMBERS: Final = "numbers"  # whole numbers that rise
-VOUCHED: Final = "vouched"  # pairs of a charge and the hash of its answer
+VOUCHED: Final = "vouched"  # a charge, the SHA-256 of its first entry, and the hash of its answer
 
 NAMED: Final = {
     WHOLE: "a whole number in range", TEXT: "a text", TEXT_OR_NONE: "a text", WHOLE_OR_NONE: "a whole number in range",
     PAIR: "two whole numbers in range", PAIRS: "pairs of whole numbers", TRIPLES: "lines of whole numbers in range",
     LIST_OR_NONE: "a list", TEXTS: "an object of texts", LISTED: "a list of texts",
     HEAD: "the number and the hash of an entry", HASH: "a hash", SIGNATURE: "a signature", SALT: "a nonce",
-    NUMBERS: "a list of rising whole numbers", VOUCHED: "pairs of a charge and the hash of its answer",
+    NUMBERS: "a list of rising whole numbers", VOUCHED: "triples of a charge and two hashes",
 }  # fmt: skip
 _CHARGE: Final = {"charge": WHOLE, "fence": WHOLE}
 _REQUEST: Final = {
@@ -102,6 +104,8 @@ SHAPES_3: Final[dict[str, dict[str, str]]] = {
 """Shapes of format 3: texts are commitments, and the entries that format 2 does not have."""
 OPTIONAL: Final[dict[str, dict[str, str]]] = {
     "register": {"marks": LISTED},
+    "reserve": {"item": PAIR},
+    "begin": {"item": PAIR},
     "commit": {"release_key": HASH, "signature": SIGNATURE},
 }
 """Fields that an entry of a kind may have."""
@@ -148,7 +152,8 @@ def _fits(value: Any, kind: str) -> bool:
         return type(value) is list and all(_fits(each, WHOLE) for each in value) and value == sorted(set(value))
     if kind == VOUCHED:
         return type(value) is list and all(
-            type(row) is list and len(row) == 2 and _fits(row[0], WHOLE) and _fits(row[1], HASH) for row in value
+            type(row) is list and len(row) == 3 and _fits(row[0], WHOLE) and all(_fits(each, HASH) for each in row[1:])
+            for row in value
         )
     if kind == HEAD:
         return type(value) is list and len(value) == 2 and _fits(value[0], WHOLE) and _fits(value[1], TEXT)
@@ -210,8 +215,10 @@ class Book:
     children: dict[int, list[int]] = field(default_factory=dict)
     partitions: list[tuple[int, list[Any]]] = field(default_factory=list)
     """The parent of each block, and how the block was cut from it."""
-    signed_before: int = LARGEST
-    """The last entry whose signatures are checked; a writer need not check those that it has just made."""
+    items: set[tuple[int, int]] = field(default_factory=set)
+    """Items of streams that were used: the charge that paid for the stream, and the number."""
+    digests: dict[int, str] = field(default_factory=dict)
+    """SHA-256 of the bodies of registrations and of first entries of charges, by entry."""
     start: int = 0
     """The entry of the checkpoint from which this book continues."""
     ended: int = 0
@@ -236,8 +243,6 @@ class Book:
     governed: int | None = None
     """The newest entry about the keys of the ledger; None before governance."""
     keys_of_writers: list[WriterKey] = field(default_factory=list)
-    vouched: dict[int, str] = field(default_factory=dict)
-    """Charges before governance whose answers the owner vouches for, with the hashes of the answers."""
     erased: set[int] = field(default_factory=set)
     """Entries whose texts were erased."""
     erased_answers: set[int] = field(default_factory=set)
@@ -253,6 +258,8 @@ class Book:
                 raise Broken(f"entry {seq}: {form}")
             if is_new:
                 self._check_new(seq, entry)
+            if entry["kind"] in ("register", "reserve", "begin"):
+                self.digests[seq] = digest(body)
             _ACTIONS[entry["kind"]](self, seq, entry)
             self.newest_at = entry["at"]
         except (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
@@ -350,10 +357,9 @@ def _upgrade(book: Book, seq: int, entry: dict[str, Any]) -> None:
 
 def _govern(book: Book, seq: int, entry: dict[str, Any]) -> None:
     book.require(book.governed is None, seq, "governance begins twice")
-    for charge, answer_hash in entry["vouched"]:
-        is_stored = book.answers.get(charge) == answer_hash or charge <= book.start
+    for charge, first, answer_hash in entry["vouched"]:
+        is_stored = (book.digests.get(charge), book.answers.get(charge)) == (first, answer_hash) or charge <= book.start
         book.require(is_stored, seq, "an answer that was not stored is vouched for")
-    book.vouched = dict(entry["vouched"])
     book.keys_of_writers.append(WriterKey(entry["public"], seq))
     book.governed = seq
 
@@ -515,7 +521,11 @@ def _reserve(book: Book, seq: int, entry: dict[str, Any]) -> None:
     book.lines[seq] = lines
     book.free += all(a0 == a1 == 0 for _, a0, a1 in lines)
     book.sources[seq] = entry["source"]
-    book.begun[seq] = {name: entry[name] for name in ("request", "plan_hash", "lines", "source")}
+    book.begun[seq] = {name: entry.get(name) for name in SIGNED}
+    if "item" in entry:
+        item = (entry["item"][0], entry["item"][1])
+        book.require(item not in book.items, seq, "an item of a stream is used twice")
+        book.items.add(item)
     book.charges[seq] = ChargeRow(seq, *name, entry["request"], state, 1, entry["lease_until"], seq)
 
 
@@ -605,8 +615,6 @@ def _check_signature(book: Book, seq: int, entry: dict[str, Any], charge: Charge
         return
     terms = answer_terms(book.ledger, charge.id, charge.fence, book.begun[charge.id], entry["answer_hash"])
     book.require(book.is_writer(entry["release_key"], seq), seq, "an answer is signed by a key that may not")
-    if seq > book.signed_before:
-        return  # by this very writer, in the transaction that it is about to seal
     book.require(verified(terms, entry["release_key"], entry["signature"]), seq, "the signature of an answer is wrong")
 
 

@@ -93,6 +93,7 @@ class AnswerStream:
         self.taken = 0
         self._is_open = False
         self._is_recorded = False
+        self._paid_as: int | None = None  # the charge that paid for all items
         self._next = 0  # the next item of the block in hand
         self._end = 0  # the end of the block in hand; no block at or after it was tried here
         self._lock = threading.Lock()
@@ -133,6 +134,8 @@ class AnswerStream:
         if charge.stored() is None:
             self._require_free_keys()
         self._settle(charge, cost.request)
+        if self.whole is not None:
+            self._paid_as = self.receipts[-1].charge
 
     def _opening(self) -> Cost | None:
         """Return the cost and request text of ``open``; None if a stream in order pays for its blocks."""
@@ -237,6 +240,7 @@ class AnswerStream:
         """Charge a block. Return False if it was taken before, and raise if its key belongs to another request."""
         cost = self._cost(first)
         charge = self._charge(cost, f"{self.key}/{first}")
+        charge.item = self._number(first)
         try:
             return self._settle(charge, cost.request)
         except IdempotencyConflict:  # the block was begun elsewhere and never committed
@@ -249,7 +253,11 @@ class AnswerStream:
         if first % self.block:
             raise InvalidInput("number", number, f"the first item of a block of {self.block}")
         cost = self._cost(first)
-        return _Item(cost.loss, cost.delta, f"answer to {cost.request}", source, draw)
+        return _Item(cost.loss, cost.delta, f"answer to {cost.request}", source, draw, self._number(first))
+
+    def _number(self, first: int) -> tuple[int, int] | None:
+        """The number of an item in the chain, where it is unique; None if every item is charged by itself."""
+        return None if self._paid_as is None else (self._paid_as, first)
 
     def _find(self, item: _Item, number: int) -> Paid | None:
         return find_answer(item, self.account, key=f"{self.key}/{number}", delta=item.delta)
@@ -282,6 +290,7 @@ class _Item:
     request: str
     source: str
     answer: Callable[[], Any]
+    item: tuple[int, int] | None = None
     is_begun: bool = False
 
     def preflight(self) -> None:

@@ -56,21 +56,20 @@ def export_lines(ledger: Ledger, *, signer: Signer, level: str = ANSWERS, withhe
     """
     if level not in LEVELS:
         raise InvalidInput("level", level, f"one of: {', '.join(LEVELS)}")
+    return _exported(ledger, signer, level, withheld)
+
+
+def _exported(ledger: Ledger, signer: Signer, level: str, withheld: bool) -> Iterator[str]:
+    seq, head = 0, GENESIS
     with ledger.store.read() as transaction:
-        if not withheld and transaction.rows("withheld"):
+        if not withheld and transaction.rows("withheld"):  # in the snapshot that is exported
             raise Refused(
                 "Data of this ledger are closed after a failure, and an export would tell which releases failed. The "
                 "owner clears the failure first, or exports for owners only",
                 code="withheld_outcomes",
                 remedies=[Remedy("set_argument", argument="withheld", value=True)],
             )
-    return _exported(ledger, signer, level)
-
-
-def _exported(ledger: Ledger, signer: Signer, level: str) -> Iterator[str]:
-    yield canonical({"format": FORMAT, "ledger": ledger.id, "level": level})
-    seq, head = 0, GENESIS
-    with ledger.store.read() as transaction:
+        yield canonical({"format": FORMAT, "ledger": ledger.id, "level": level})
         for seq, head, body in entries(transaction):
             line: dict[str, Any] = {"seq": seq, "hash": head, "body": body, **_beside(transaction, seq, body, level)}
             yield json_text(canonical(line))

@@ -88,6 +88,8 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = (), full: bool = T
             problems += seal_problems(transaction, book, head)
             problems += checkpoints.problems(transaction, book)
             distrusted = _distrusted(transaction, book)
+            withheld = {int(row[0]) for row in transaction.rows("withheld")}
+            distrusted = tuple(charge for charge in distrusted if charge not in withheld)
             for receipt in receipts:
                 problems += _receipt_problems(transaction, ledger.id, receipt)
         if book.ledger and book.ledger != ledger.id:

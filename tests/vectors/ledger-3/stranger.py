@@ -40,7 +40,7 @@ TYPES = dict(
     account_kind=string, limit=pair, account=whole, was=pair, by=h64, signature=h128, dataset=string, source=or_null(h64),
     least=amount, fixed=thing, marks=lambda v: isinstance(v, list) and len(v) > 0, principal=string, space=string, plan=string, plan_hash=h64, software=thing,
     lines=rows(row(whole, amount, amount)), lease_until=whole, charge=whole, fence=whole, release_key=h64, why=string,
-    rows=rows(row(whole, whole)), public=h64, vouched=rows(row(whole, h64)), distrusted_from=or_null(whole), nonce=h32,
+    rows=rows(row(whole, whole)), public=h64, vouched=rows(row(whole, h64, h64)), distrusted_from=or_null(whole), nonce=h32, item=row(whole, whole),
     entries=rows(whole), answers_of=rows(whole), partition=or_null(lambda v: isinstance(v, list) and string(v[0])), unit=string, adjacency=string,
     milestones=string, newest=lambda v: True, seen=lambda v: True)
 CHARGE = "principal space key* request* why* plan plan_hash source lines lease_until software"
@@ -101,6 +101,7 @@ class Ledger:
     def __init__(self, ledger):
         self.id, self.at, self.governed, self.entries = ledger, 0, None, {}
         self.accounts, self.charges, self.datasets, self.owner = {}, {}, {}, {}
+        self.items = set()
         self.failures = set()  # (charge, population) until a `clear` names it
         self.added, self.retired, self.erased, self.erased_answers = {}, {}, set(), set()
 
@@ -110,6 +111,7 @@ class Ledger:
         fields = FIELDS[kind] + ["kind", "at"] + ["governed"] * bool(self.governed)
         fields += ["release_key", "signature"] if kind == "commit" and self.governed else []
         fields += ["marks"] if kind == "register" and "marks" in e else []
+        fields += ["item"] if kind in ("reserve", "begin") and "item" in e else []
         need(set(e) == {f.rstrip("*") for f in fields}, f"the fields are not those of {kind}")
         for field in fields:
             test = h64 if field.endswith("*") else TYPES[field]
@@ -225,6 +227,9 @@ class Ledger:
             terms = json.loads(e["plan"])["terms"]
         except (ValueError, KeyError, TypeError, RecursionError):
             raise Problem("the plan is no privacy loss") from None
+        if "item" in e:
+            need(tuple(e["item"]) not in self.items, "an item of a stream is used twice")
+            self.items.add(tuple(e["item"]))
         need(lines and all(a[0] < b[0] for a, b in zip(lines, lines[1:])), "`lines` are empty or not sorted")
         need(terms == [] or all(line[1:] != [0, 0] for line in lines), "a line of 0 and 0 for a loss with terms")
         paying = {number for line in lines for number in self.up(line[0])}
@@ -275,7 +280,7 @@ class Ledger:
         charge = self.step(e, ["EXECUTING"], "COMMITTED")
         charge["answer"] = e["answer_hash"]
         if self.governed:
-            terms = {f: charge[f] for f in ("request", "plan_hash", "lines", "source")}
+            terms = {f: charge[f] for f in ("principal", "space", "key", "request", "plan_hash", "lines", "source")}
             terms |= {f: e[f] for f in ("charge", "fence", "answer_hash")}
             check_signature(e["release_key"], e["signature"], dict(terms, ledger=self.id), "answer")
             need(self.may_write(e["release_key"], n), "the key of the answer may not write")
@@ -287,8 +292,10 @@ class Ledger:
 
     def do_govern(self, n, e):
         need(not self.governed, "the ledger is governed already")
-        for number, answer in e["vouched"]:
+        for number, body, answer in e["vouched"]:
             need(number in self.charges and self.charges[number]["answer"] == answer, "it vouches for no answer")
+            first = hashlib.sha256(canonical(self.entries[number]).encode()).hexdigest()
+            need(body == first, "it vouches for another charge")
         self.added[e["public"]] = self.governed = n
 
     def do_key_add(self, n, e):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.cards.card import Card, card_of, uncertified
@@ -16,6 +16,7 @@ from tallystick.cards.versions import (
     compare,
     compare_table,
     earlier_delta,
+    earlier_parts,
     lines_of,
     other_version,
     same,
@@ -334,12 +335,17 @@ def _made_again(
     shown_at = earlier_delta(limit) if by_earlier_rule else None
     about = facts["again"]["about"]
     subject = Subject(plan, account, limit, receipt, purpose, named, about, proof, made, names, shown_at)
+    if software and "model" not in facts:  # earlier versions show a model as a table of its sums
+        subject = replace(subject, as_table=True)
     fresh = json.loads(card_of(subject).to_json())
     _take_place(fresh["released"], facts["released"])
     if made is not None and not _has_noise_flags(facts):
         fresh["left_out"] = _without_noise_flags(fresh["left_out"], made)
     if software and "too_noisy" not in facts:
         del fresh["too_noisy"]  # earlier versions do not have this fact
+    parts = fresh["mechanisms"]["parts"]
+    if software and parts and same(facts["mechanisms"]["parts"], earlier_parts(parts)):
+        fresh["mechanisms"]["parts"] = facts["mechanisms"]["parts"]
     converted = fresh["words"]["table"]["epsilon"]
     if software and same(facts["promise"]["table_epsilon"], converted):
         fresh["promise"]["table_epsilon"] = converted  # earlier versions converted it from the cost

@@ -52,6 +52,8 @@ class Subject:
     """What columns are called that the plan calls otherwise: those of a statement in SQL."""
     shown_at: float | None = None
     """The delta at which an earlier version showed epsilon; None for the rule of this version."""
+    as_table: bool = False
+    """True for the form of earlier versions, which show a linear model as a table of its sums."""
 
     @property
     def price(self) -> Amount:
@@ -76,7 +78,7 @@ def contents(subject: Subject) -> dict[str, Any]:
     """The whole card as data; the same subject gives the same card."""
     plan, account, receipt = subject.plan, subject.account, subject.receipt
     facts = plan.facts()
-    form = None if isinstance(plan, FitPlan) else LinearForm.of(plan)
+    form = None if isinstance(plan, FitPlan) or subject.as_table else LinearForm.of(plan)
     if form is not None:
         facts |= _facts_of_model(form, plan)
     limit, table = subject.loss_of(subject.limit), subject.loss_of(subject.price)

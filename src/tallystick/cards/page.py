@@ -638,7 +638,8 @@ INTERVALS_OF_EFFECTS: Final = (
 
 def _touched(facts: Facts) -> Touched:
     """Return which columns of the table limits per person touch."""
-    return Touched.of((KINDS[each["kind"]].limited, each.get("lower")) for each in facts["released"]["measures"])
+    measures = [each for each in facts["released"]["measures"] if each["kind"] in KINDS]  # a fit has others
+    return Touched.of((KINDS[each["kind"]].limited, each.get("lower")) for each in measures)
 
 
 def _effect(lines: Sequence[Facts], people: People, touched: Touched | None = None) -> str:

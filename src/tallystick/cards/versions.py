@@ -76,6 +76,15 @@ LEFT_OUT: Final = {("error", "columns", "holds")}
 """Texts that this version leaves out on some cards: a model has one total, and no groups."""
 
 
+SAID_OTHERWISE: Final = {("left_out", "said")}
+"""Sentences whose numbers are facts of their line, too: earlier versions say another end of the share."""
+
+
+def earlier_parts(fresh: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The noise of a fit as earlier versions list it: the gradients alone."""
+    return [{**fresh[-1], "noise": "Gaussian", "share": 1.0}]
+
+
 def other_version(facts: Mapping[str, Any]) -> str:
     """The software that made a card, if it is another version than this one; else empty."""
     software = str(facts["accounting"]["software"])
@@ -174,7 +183,7 @@ def _is_reworded(path: Path, fresh: Any, stated: Any) -> bool:
     if any(path[: len(name)] == name for name in EXACT):
         return False
     one, two = _text(fresh), _text(stated)
-    if path in LEFT_OUT and one == "":
+    if (path in LEFT_OUT and one == "") or path in SAID_OTHERWISE:
         return True
     if one is None or two is None or bool(one) != bool(two):
         return False

@@ -502,7 +502,7 @@ class Ledger:
         return decode_answer(row[0]), receipt
 
     def _require_told(self, transaction: Transaction, charge_id: int) -> None:
-        """Refuse an answer that the chain of a governed ledger calls erased or withheld, whatever the tables say."""
+        """Refuse an answer that the chain of a governed ledger calls erased or withheld. The tables do not count."""
         book = self.believed(transaction)
         if book is None:
             return

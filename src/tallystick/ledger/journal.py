@@ -281,7 +281,20 @@ def charge_under(transaction: Transaction, principal: str, space: str, key: str)
         _require_key(transaction, int(row[0]), principal, space, key)
     elif _has_format_2(transaction):
         row = transaction.row("charge_by_key", principal, key, _end_of_format_2(transaction))
+        if row is not None:
+            _require_old_key(transaction, int(row[0]), principal, key)
     return None if row is None else ChargeRow(*row)
+
+
+def _require_old_key(transaction: Transaction, charge_id: int, principal: str, key: str) -> None:
+    """Raise ``LedgerIntegrity`` unless the entry of a charge of format 2 has this key. The row alone proves nothing."""
+    entry = stored_entry(transaction, charge_id)
+    is_its = (entry.get("principal"), entry.get("key")) == (principal, key)
+    if "space" in entry or not is_its:
+        raise LedgerIntegrity(
+            f"the row of this key leads to ledger entry {charge_id}, which has another key",
+            remedies=[Remedy("verify_ledger")],
+        )
 
 
 def _require_key(transaction: Transaction, charge_id: int, principal: str, space: str, key: str) -> None:

@@ -79,6 +79,7 @@ def test_the_file_is_purged_only_if_its_log_could_be_emptied(tmp_path, config):
         again(ledger.open("people", budget=Budget.zcdp(1), unit="person")).begin().commit(1)
         ledger.erase(3, why="gone")
         assert isinstance(ledger.store, SqliteStore)
+        ledger.store._connected().execute("PRAGMA busy_timeout = 100")  # milliseconds; no reader ends meanwhile
         with reader.store.read() as transaction:
             transaction.row("head")
             assert raised(ledger.purge) == "Unavailable"

@@ -81,7 +81,8 @@ class Options:
         try:
             yield
         except InvalidInput as problem:
-            if problem.argument not in self.price:
+            if type(problem) is not InvalidInput or problem.argument not in self.price:
+                problem.remedies = self.in_statement(problem.remedies)
                 raise
             said = f"{problem.argument} is {typed(problem.value)} in OPTIONS"
             remedies = self.in_statement(problem.remedies)

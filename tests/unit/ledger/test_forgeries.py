@@ -1,0 +1,392 @@
+"""Forgeries by someone who can edit every row of the store, and who has no key: none of them is believed.
+
+Most tests end with the same forgery where its check is taken away. It is believed then, so nothing else refuses it.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import tallystick as ts
+from crash.stores import raised, spend
+from crash.tampering import append_forged, edited, rows_of
+from tallystick.errors import LedgerIntegrity, Refused, Unavailable
+from tallystick.ledger import Budget, Filter, Ledger, Signer, book, governance, journal, registry, replay
+from tallystick.ledger.chain import canonical, encode_answer
+from tallystick.ledger.stream import AnswerStream, Cost
+from tallystick.ledger.texts import Tags, committed
+from unit.ledger.test_governance import answered, opened, with_key
+
+SECOND = Signer(b"2" * 32)
+FORGED = "nobody released this"
+
+
+@pytest.fixture
+def people(ledger):
+    return ledger.open("people", budget=Budget(Filter("zcdp"), 100, 0), unit="person")
+
+
+@pytest.fixture
+def governed(ledger, people):
+    """The entry that began governance, after one answer and before another."""
+    answered(people, "before", "from before")
+    number = ledger.govern(why="a team uses it")
+    answered(people, "after", "from after")
+    return number
+
+
+@pytest.fixture
+def visits(people):
+    note, least = '{"file":"visits.csv"}', ts.zcdp(rho=2e-11)
+    people.register("visits", source="visits.csv", note=note, fixed={"unit": "pid"}, least_price=least)
+
+
+def entry_of(place, seq):
+    [(body,)] = rows_of(place, "SELECT body FROM entry WHERE seq = ?", seq)
+    return json.loads(body)
+
+
+def charge_of(place, key):
+    """The charge whose key this is, by the texts."""
+    [(number,)] = rows_of(place, "SELECT entry FROM entry_text WHERE field = 'key' AND body = ?", key)
+    return number
+
+
+def overwritten(seq, body):
+    return ("UPDATE entry SET body = ? WHERE seq = ?", (canonical(body), seq))
+
+
+def with_other_key(place, charge, key):
+    """Edits that give a charge another key in its entry, its texts and its tags."""
+    text, tags = committed(key), Tags(*rows_of(place, "SELECT since, body FROM secret")[0])
+    return [
+        overwritten(charge, {**entry_of(place, charge), "key": text.commitment}),
+        ("UPDATE entry_text SET salt = ?, body = ? WHERE entry = ? AND field = 'key'", (text.salt, key, charge)),
+        ("UPDATE tag SET key_tag = ? WHERE charge_id = ?", (tags.of_key("local", "named", key), charge)),
+    ]
+
+
+def with_other_answer(charge, answer):
+    """The commitment of another answer, and the edit that puts that answer into its table."""
+    text = committed(encode_answer(answer))
+    return text.commitment, (
+        "UPDATE answer SET body = ?, salt = ? WHERE charge_id = ?",
+        (text.body, text.salt, charge),
+    )
+
+
+def outcomes(ledger, place, attempt):
+    """What an attempt raises in the process that has the ledger open, and in a new one."""
+
+    def in_new_process():
+        with Ledger(place, clock=ledger._clock) as later:
+            attempt(later.open("people"))
+
+    return raised(lambda: attempt(ledger.open("people"))), raised(in_new_process)
+
+
+def stored_under(key, **options):
+    return lambda account: spend(account, 5, key=key, **options).stored()
+
+
+# -- answers under other keys and questions
+
+
+def test_a_signed_answer_is_not_returned_for_a_key_that_was_put_in_place_of_its_own(
+    ledger, people, governed, place, monkeypatch
+):
+    edited(place, *with_other_key(place, charge_of(place, "after"), "next week"))
+    ask = stored_under("next week")
+    with pytest.raises(LedgerIntegrity, match="no valid signature"):
+        ask(people)
+    assert outcomes(ledger, place, ask) == ("LedgerIntegrity", "LedgerIntegrity")
+    assert ledger.verify().problems
+    monkeypatch.setattr(book, "require_signed", lambda *given: None)
+    assert ask(people)[0] == "from after"
+
+
+def test_if_the_signature_did_not_cover_the_key_the_answer_would_be_returned_for_another(
+    ledger, people, place, monkeypatch
+):
+    terms = journal.answer_terms
+    monkeypatch.setattr(journal, "answer_terms", lambda *given: terms(*given) | {"key": None})
+    monkeypatch.setattr(replay, "answer_terms", journal.answer_terms)
+    ledger.govern(why="a team uses it")
+    number = answered(people, "after", "from after")
+    edited(place, *with_other_key(place, number, "next week"))
+    assert stored_under("next week")(people)[0] == "from after"
+
+
+def as_of_format_2(place, account, key, amount):
+    """Move the entry where format 3 began, and put a key and a question into the row of the signed answer."""
+    question = journal.request_digest([[account.id, amount, 0]], "{}", "")
+    row = (key, question, charge_of(place, "after"))
+    edited(
+        place,
+        ("UPDATE secret SET since = 1000", ()),
+        ("UPDATE charge SET key = ?, request = ? WHERE id = ?", row),
+    )
+
+
+def test_where_format_3_began_cannot_be_moved_so_that_an_answer_is_found_for_another_question(
+    ledger, people, governed, place
+):
+    """The entry of a charge says by which rule its question is compared. Its row says what the forger wants."""
+    as_of_format_2(place, people, "next week", 7)
+    with Ledger(place, clock=ledger._clock) as later:
+        wanted = spend(later.open("people"), 7, key="next week")
+        with later.store.read() as transaction:
+            row = journal.ChargeRow(*transaction.row("charge_by_id", charge_of(place, "after")))
+            about = wanted._terms.about
+            assert not journal.is_new_format(transaction, row.id)
+            assert row.request == journal.request_digest(about.lines, about.plan, "")
+            assert not journal.is_same(transaction, row, about)
+        assert raised(wanted.stored) in ("LedgerIntegrity", "IdempotencyConflict")
+        assert raised(wanted.begin) in ("LedgerIntegrity", "IdempotencyConflict")
+        assert later.verify().problems
+
+
+def test_where_format_3_began_cannot_be_moved_so_that_an_answer_is_found_for_another_key(
+    ledger, people, governed, place
+):
+    as_of_format_2(place, people, "next week", 5)
+    with Ledger(place, clock=ledger._clock) as later:
+        account = later.open("people")
+        assert raised(spend(account, 5, key="next week").stored) in ("LedgerIntegrity", "IdempotencyConflict")
+
+
+def test_the_owner_does_not_vouch_for_an_answer_whose_first_entry_was_edited(
+    ledger, people, governed, place, monkeypatch
+):
+    edited(place, *with_other_key(place, charge_of(place, "before"), "next week"))
+    ask = stored_under("next week")
+    with pytest.raises(LedgerIntegrity, match="does not vouch for it"):
+        ask(people)
+    assert outcomes(ledger, place, ask) == ("LedgerIntegrity", "LedgerIntegrity")
+    monkeypatch.setattr(book, "require_vouched", lambda *given: None)
+    assert ask(people)[0] == "from before"
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_a_writer_does_not_sign_for_a_charge_whose_entry_was_edited_while_it_ran(
+    ledger, people, governed, place, monkeypatch, is_checked
+):
+    charge = spend(people, 5, key="running").begin()
+    edited(place, *with_other_key(place, charge.id, "next week"))
+    head = ledger.head()
+    if is_checked:
+        with pytest.raises(LedgerIntegrity, match="signature of an answer is wrong"):
+            charge.commit("an answer")
+        assert ledger.head() == head
+        assert rows_of(place, "SELECT * FROM answer WHERE charge_id = ?", charge.id) == []
+    else:
+        monkeypatch.setattr(replay, "verified", lambda *given: True)
+        charge.commit("an answer")
+        assert stored_under("next week")(people)[0] == "an answer"
+
+
+# -- keys, chains and anchors
+
+
+def test_a_retired_key_signs_no_later_charge_in_an_entry_from_its_time(
+    ledger, people, governed, place, tmp_path, monkeypatch
+):
+    ledger.add_key(SECOND.public, why="a second host")
+    with opened(place, with_key(SECOND, tmp_path / "second"), clock=ledger._clock) as second:
+        early = answered(second.open("people"), "early", "from its time") + 1
+    ledger.retire_key(SECOND.public, why="the host is gone")
+    late = answered(people, "late", "from later")
+    commitment, exchanged = with_other_answer(late, FORGED)
+    terms = journal.answer_terms(ledger.id, late, 1, entry_of(place, late), commitment)
+    body = {**entry_of(place, early), "charge": late, "answer_hash": commitment, "signature": SECOND.sign(terms)}
+    assert body["release_key"] == SECOND.public
+    moved = ("UPDATE charge SET last_seq = ? WHERE id = ?", (early, late))
+    edited(place, overwritten(early, body), exchanged, moved)
+    ask = stored_under("late")
+    with pytest.raises(LedgerIntegrity, match="no valid signature"):
+        ask(people)
+    assert outcomes(ledger, place, ask) == ("LedgerIntegrity", "LedgerIntegrity")
+    monkeypatch.setattr(governance, "may_sign", lambda keys, public, seq: public in {key.public for key in keys})
+    assert ask(people)[0] == FORGED
+
+
+def test_a_process_that_is_open_and_reads_refuses_a_chain_that_was_cut_below_its_anchor(
+    ledger, people, governed, place, monkeypatch
+):
+    """In place of its end there are entries as if the ledger had never been governed."""
+    answered(people, "more", "one more")
+    number = charge_of(place, "after")
+    begun = {name: value for name, value in entry_of(place, number).items() if name != "governed"}
+    commitment, exchanged = with_other_answer(number, FORGED)
+    cuts = [(f"DELETE FROM {table} WHERE seq >= ?", (governed,)) for table in ("entry", "seal")]
+    edited(place, *cuts, exchanged)
+    append_forged(place, {"kind": "first_use", "at": begun["at"], "principal": "local", "why": "0" * 64})
+    assert append_forged(place, begun) == number
+    done = {"kind": "commit", "at": begun["at"], "charge": number, "fence": 1, "answer_hash": commitment}
+    append_forged(place, done)
+    ask = stored_under("after")
+    assert outcomes(ledger, place, ask) == ("LedgerIntegrity", "LedgerIntegrity")
+    monkeypatch.setattr(governance.Writer, "require_known", lambda *given: None)
+    assert ask(people)[0] == FORGED
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_a_host_that_only_reads_does_not_forget_that_the_ledger_is_governed(
+    ledger, people, place, tmp_path, monkeypatch, is_followed
+):
+    """Its anchor is from before governance, and moves when it opens the ledger."""
+    if not is_followed:
+        monkeypatch.setattr(Ledger, "_follow_seal", lambda ledger: None)
+    config = tmp_path / "reader"
+    opened(place, config, clock=ledger._clock).close()
+    ledger.govern(why="a team uses it")
+    number = answered(people, "after", "from after")
+
+    def ask():
+        with Ledger(place, config=config, clock=ledger._clock) as reader:
+            return stored_under("after")(reader.open("people"))[0]
+
+    assert ask() == "from after"
+    commitment, exchanged = with_other_answer(number, FORGED)
+    signed = ("release_key", "signature", "governed")
+    body = {name: value for name, value in entry_of(place, number + 1).items() if name not in signed}
+    edited(place, overwritten(number + 1, {**body, "answer_hash": commitment}), exchanged)
+    append_forged(place, {"kind": "first_use", "at": body["at"], "principal": "local", "why": "0" * 64})
+    if is_followed:
+        assert raised(ask) == "LedgerIntegrity"
+    else:
+        assert ask() == FORGED
+
+
+# -- streams and datasets
+
+
+@pytest.mark.parametrize("is_numbered", [True, False])
+def test_an_item_of_a_stream_is_not_drawn_again_after_its_tags_were_deleted(ledger, place, monkeypatch, is_numbered):
+    if not is_numbered:
+        monkeypatch.setattr(AnswerStream, "_number", lambda stream, first: None)
+    city = ledger.open("people", budget=ts.zcdp(rho=1), unit="person")
+    ledger.govern(why="a team uses it")
+    drawn = []
+
+    def draw_item(account):
+        whole, each = Cost(ts.zcdp(rho=0.5), None, "a year"), Cost(ts.zcdp(rho=0.05), None, "a month")
+        stream = AnswerStream(account, key="s", why="w", items=12, whole=whole, each=lambda first, last: each)
+        stream.open()
+        return stream.answer(0, lambda: drawn.append(1) or len(drawn)).answer
+
+    assert draw_item(city) == draw_item(city) == 1
+    head = ledger.head()
+    edited(place, ("DELETE FROM tag WHERE charge_id = ?", (charge_of(place, "s/0"),)))
+    if is_numbered:
+        assert outcomes(ledger, place, draw_item) == ("LedgerIntegrity", "LedgerIntegrity")
+        assert (drawn, ledger.head()) == ([1], head)
+    else:
+        assert draw_item(city) == 2
+
+
+def test_a_note_of_a_dataset_that_was_edited_is_refused_wherever_it_is_read(
+    ledger, people, visits, governed, place, monkeypatch
+):
+    edit = "UPDATE entry_text SET body = replace(body, 'visits.csv', 'other.csv') WHERE field = 'note'"
+    edited(place, (edit, ()))
+    head = ledger.head()
+    for attempt in (
+        lambda account: account.ledger.datasets(),
+        lambda account: account.ledger.names_of("visits.csv"),
+        lambda account: spend(account, 30, key="asked", source="visits.csv").begin(),
+    ):
+        assert outcomes(ledger, place, attempt) == ("LedgerIntegrity", "LedgerIntegrity")
+    assert ledger.head() == head
+    monkeypatch.setattr(registry, "_require_believed", lambda *given: None)
+    assert ledger.datasets()["visits"].note == '{"file":"other.csv"}'
+
+
+def test_a_unit_that_was_edited_before_a_checkpoint_is_refused(ledger, people, visits, governed, place, monkeypatch):
+    """A checkpoint lets readers begin after the entry, so they do not compute its hash again."""
+    ledger.make_checkpoint()
+    [(number,)] = rows_of(place, "SELECT seq FROM dataset")
+    entry = entry_of(place, number)
+    assert entry["fixed"] == {"unit": "pid"}
+    edited(place, overwritten(number, {**entry, "fixed": {"unit": "visit"}}))
+    assert outcomes(ledger, place, lambda account: account.ledger.datasets()) == ("LedgerIntegrity", "LedgerIntegrity")
+    with Ledger(place, clock=ledger._clock) as later:
+        with pytest.raises(LedgerIntegrity, match=f"altered in entry {number}"):
+            later.datasets()
+        assert later.fixed_for("visits.csv") == ledger.fixed_for("visits.csv") == {"unit": "pid"}
+        monkeypatch.setattr(registry, "_require_believed", lambda *given: None)
+        assert later.datasets()["visits"].fixed == {"unit": "visit"}
+
+
+# -- what was erased or is withheld
+
+
+def test_an_erased_answer_that_was_put_back_is_not_returned(ledger, people, governed, place, monkeypatch):
+    number = charge_of(place, "after")
+    kept = [
+        (table, row)
+        for table, column in (("entry_text", "entry"), ("tag", "charge_id"), ("answer", "charge_id"))
+        for row in rows_of(place, f"SELECT * FROM {table} WHERE {column} = ?", number)
+    ]
+    assert {table for table, _ in kept} == {"entry_text", "tag", "answer"}
+    ledger.erase(number, why="a name was in it", answers=True)
+    edited(place, *((f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row) for table, row in kept))
+    ask = stored_under("after")
+    with pytest.raises(Refused, match="was erased"):
+        ask(people)
+    assert outcomes(ledger, place, ask) == ("Refused", "Refused")
+    monkeypatch.setattr(Ledger, "_require_told", lambda *given: None)
+    assert ask(people)[0] == "from after"
+
+
+def closed_together(account):
+    """Three charges that run together: the first fails and closes the data, one then succeeds, and one fails."""
+    charges = [spend(account, 5, key=key, source="visits.csv").begin() for key in ("first", "succeeds", "fails")]
+    first, succeeds, fails = charges
+    first.burn()
+    succeeds.commit("withheld")
+    fails.burn()
+    return succeeds.id, fails.id
+
+
+@pytest.mark.parametrize("edit", ["DELETE FROM quarantine", "UPDATE quarantine SET cleared = 3"])
+def test_an_outcome_that_is_withheld_stays_so_whatever_the_table_of_closings_says(
+    ledger, people, governed, place, monkeypatch, edit
+):
+    closed_together(people)
+    ask = stored_under("succeeds", source="visits.csv")
+    assert outcomes(ledger, place, ask) == ("Unavailable", "Unavailable")
+    edited(place, (edit, ()))
+    assert outcomes(ledger, place, ask) == ("Unavailable", "Unavailable")
+    monkeypatch.setattr(Ledger, "_require_told", lambda *given: None)
+    assert ask(people)[0] == "withheld"
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_to_erase_a_charge_that_is_withheld_is_refused_and_does_not_tell_how_it_ended(
+    ledger, people, monkeypatch, dry_run
+):
+    numbers = closed_together(people)
+    head, told = ledger.head(), set()
+    for number in numbers:
+        for answers in (False, True):
+            with pytest.raises(Unavailable) as refused:
+                ledger.erase(number, why="mine", answers=answers, dry_run=dry_run)
+            told.add(str(refused.value).replace(f"entry {number} ", ""))
+    assert len(told) == 1
+    assert ledger.head() == head
+    monkeypatch.setattr(journal, "told_state", lambda transaction, charge: charge.state)
+    lost = [ledger.erase(number, why="mine", answers=True, dry_run=dry_run).answers for number in numbers]
+    assert lost == [(numbers[0],), ()]
+
+
+@pytest.mark.parametrize("level", ["chain", "record", "answers"])
+def test_an_export_that_was_asked_for_before_a_failure_and_is_read_after_it_is_refused(ledger, people, level):
+    lines = ledger.export(level=level)
+    closed_together(people)
+    with pytest.raises(Refused) as refused:
+        next(lines)
+    assert refused.value.code == "withheld_outcomes"
+    assert list(lines) == []

@@ -80,17 +80,14 @@ class Options:
         """
         try:
             yield
-        except InvalidInput as problem:
-            if type(problem) is not InvalidInput or problem.argument not in self.price:
-                problem.remedies = self.in_statement(problem.remedies)
-                raise
-            said = f"{problem.argument} is {typed(problem.value)} in OPTIONS"
-            remedies = self.in_statement(problem.remedies)
-            error = InvalidInput("sql", said, problem.allowed, code=problem.code, remedies=remedies, problem=said)
-            raise error.in_words_of("sql") from None
         except TallystickError as problem:
-            problem.remedies = self.in_statement(problem.remedies)
-            if any(each.get("in_statement") for each in problem.remedies):
+            remedies = self.in_statement(problem.remedies)
+            if type(problem) is InvalidInput and problem.argument in self.price:
+                said = f"{problem.argument} is {typed(problem.value)} in OPTIONS"
+                error = InvalidInput("sql", said, problem.allowed, code=problem.code, remedies=remedies, problem=said)
+                raise error.in_words_of("sql") from None
+            problem.remedies = remedies
+            if any(each.get("in_statement") for each in remedies):
                 problem.interface = "sql"
             raise
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tallystick.ledger.training import Run
 
 PLAN = "ts.learn.sgd_plan"
+LEAST_USEFUL = 0.001
+"""Smallest part of the epsilon of a plan that is offered: with less, a model is all noise."""
 
 
 def plan_denied(problem: BudgetExceeded, run: Run, plan: SgdPlan) -> BudgetExceeded:
@@ -77,7 +79,7 @@ def _smaller(denial: Denial, run: Run, plan: SgdPlan, *, in_blocks: bool = False
     except TallystickError:
         return []
     value = asked if fits else lower_value("epsilon", asked, price, denial, account)
-    if value is None:
+    if value is None or value < asked * LEAST_USEFUL:
         return []
     facts = {"more": {"delta": delta}} if delta != plan.delta else {}
     return [Remedy("lower_price", argument="epsilon", value=value, estimator=PLAN, **facts)]

@@ -229,8 +229,12 @@ class Watch:
     is_new: bool = True
     """True until every account was compared once."""
 
-    def follow(self, transaction: Transaction, ledger: str, trusted: set[str]) -> list[int]:
-        """Replay the entries that are new since the last call; return the accounts whose totals or limits moved."""
+    def follow(self, transaction: Transaction, ledger: str, trusted: set[str], sealed: int) -> list[int]:
+        """Replay the entries that are new since the last call; return the accounts whose totals or limits moved.
+
+        Up to the entry ``sealed`` a seal was checked, which covers all entries before it. Signatures after it are
+        checked here: those of the writer itself, who must not sign what an edited entry says.
+        """
         known = transaction.row("entry_at", self.position.seq) if self.position.seq else None
         if self.position.seq and (known is None or known[1] != self.position.hash):
             self._forget()  # a transaction of ours was not committed
@@ -238,6 +242,7 @@ class Watch:
             self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), self.position)
         before = {} if self.is_new else dict(self.book.accounts)
         self.is_new = False
+        self.book.signed_from = sealed + 1
         while rows := transaction.rows("entries_after", self.position.seq, 1000):
             for seq, stored, body in rows:
                 self._apply(int(seq), str(stored), str(body))
@@ -251,7 +256,7 @@ class Watch:
         try:
             if seq != self.position.seq + 1 or link(self.position.hash, body) != stored:
                 raise Broken(f"entry {seq} does not have its hash: it or an earlier entry was altered")
-            if canonical(json.loads(body)) != body:
+            if seq >= self.book.signed_from and canonical(json.loads(body)) != body:
                 raise Broken(f"entry {seq} is not canonical JSON")
             self.book.apply(seq, body)
         except (Broken, Refused, ValueError) as problem:
@@ -347,7 +352,8 @@ class Writer:
         if not keys:
             return None
         require_seal(transaction, self.ledger, journal.head(transaction), keys)
-        self.watch.follow(transaction, self.ledger, {key.public for key in keys if key.retired is None})
+        trusted = {key.public for key in keys if key.retired is None}
+        self.watch.follow(transaction, self.ledger, trusted, journal.head(transaction).seq)
         return self.watch.book
 
     def end(self, transaction: Transaction) -> None:
@@ -364,7 +370,7 @@ class Writer:
         is_changed = turn.governed is not None and turn.governed > turn.first.seq
         keys = keys_of(transaction, self.ledger, turn.governed) if is_changed else self.keys[1]
         trusted = {key.public for key in keys if key.retired is None}
-        moved = self.watch.follow(transaction, self.ledger, trusted)
+        moved = self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
         self.watch.require_tables(transaction, moved)
         self.sealed = newest
 

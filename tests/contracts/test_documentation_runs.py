@@ -241,6 +241,12 @@ def test_a_time_of_the_run_may_be_another_and_a_fixed_one_may_not() -> None:
     assert outputs.differences(page, f"{now}  rho 0.2\nhead {head}\n", None)
 
 
+def test_processors_may_differ_in_the_last_digits_of_a_number_with_all_of_them() -> None:
+    page, run = "sigma 1.029021049297613 <= 2", "sigma 1.0290210492976235 <= 2"  # 15 and 16 decimals
+    assert not outputs.differences(page, run, None)
+    assert outputs.differences(page, "sigma 1.0290220492976235 <= 2", None)
+
+
 def test_a_cut_hides_only_the_lines_in_its_place() -> None:
     run = "a 1\nb 2\nc 3\nd 4\n"
     for page in ("a 1\n...\nd 4\n", "...\nc 3\nd 4\n", "a 1\n...\nc 3\n...\n"):

@@ -76,9 +76,15 @@ class Account:
         self.path = path
         self.id, self.name, self.kind, self.filter = row.id, row.name, row.kind, row.filter
         self.currency = Filter.named(row.filter)  # what it stops by; it never changes
+        self.owner = row.owner
         self.unit, self.adjacency, self.partition = row.unit, row.adjacency, row.partition_name
         self.milestones: tuple[int, ...] = tuple(json.loads(row.milestones))
         self._last_terms: tuple[object, PrivacyLoss | None, str] = (None, None, "")
+
+    @property
+    def shared_id(self) -> int:
+        """The account that is meant when the same question is found again: that above an allowance."""
+        return self.path[1][0] if self.kind == journal.ALLOWANCE else self.id
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here
         raise Refused(

@@ -16,7 +16,6 @@ from tallystick.ledger.chain import check_reason
 from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import ChargeRow
 from tallystick.ledger.replay import ENDED
-from tallystick.ledger.store import tried
 from tallystick.ledger.texts import ERASABLE, committed
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def erase(ledger: Ledger, numbers: Iterable[int], *, answers: bool, why: str, dr
     wanted = sorted({_checked(number) for number in numbers})
     if not wanted:
         raise InvalidInput("entries", [], "the number of at least one ledger entry")
-    with tried(ledger.store, "erase", dry_run=dry_run) as transaction:
+    with ledger.write("erase", dry_run=dry_run) as transaction:
         for number in wanted:
             _require_erasable(transaction, number)
         texts = [number for number in wanted if transaction.rows("texts_of", number)]

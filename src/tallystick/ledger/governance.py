@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +23,6 @@ from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import ChargeRow, Position
 from tallystick.ledger.replay import GOVERNED, Book, Broken, WriterKey, may_sign
 from tallystick.ledger.signing import Signer, verified
-from tallystick.ledger.store import tried
 from tallystick.ledger.texts import committed, opens
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def govern(ledger: Ledger, signer: Signer, *, why: str, dry_run: bool = False) -
     """
     check_reason(why)
     ledger.verify().require()
-    with tried(ledger.store, "govern", dry_run=dry_run) as transaction:
+    with ledger.write("govern", dry_run=dry_run) as transaction:
         if ledger.writer.newest[2] is not None:
             raise Refused("this ledger is governed already. Nothing was changed")
         vouched = [_answer_hash(transaction, int(number)) for (number,) in transaction.rows("answer_ids", 0)]
@@ -124,7 +123,7 @@ def change_keys(
     if not isinstance(public, str) or not _PUBLIC.fullmatch(public):
         raise InvalidInput("public", public, "a public key: 64 digits of 0-9 and a-f")
     more = {} if kind == "key_add" else {"distrusted_from": distrusted_from}
-    with tried(ledger.store, kind, dry_run=dry_run) as transaction:
+    with ledger.write(kind, dry_run=dry_run) as transaction:
         turn = transaction.turn
         if turn.governed is None:
             raise Refused("this ledger is not governed, so it has no keys. Govern it first")
@@ -228,9 +227,11 @@ class Watch:
     position: Position = START
     is_new: bool = True
     """True until every account was compared once."""
+    moved: set[int] = field(default_factory=set)
+    """Accounts that changed since the tables were compared."""
 
-    def follow(self, transaction: Transaction, ledger: str, trusted: set[str], sealed: int) -> list[int]:
-        """Replay the entries that are new since the last call; return the accounts whose totals or limits moved.
+    def follow(self, transaction: Transaction, ledger: str, trusted: set[str], sealed: int) -> None:
+        """Replay the entries that are new since the last call, and note the accounts whose totals or limits moved.
 
         Up to the entry ``sealed`` a seal was checked, which covers all entries before it. Signatures after it are
         checked here: those of the writer itself, who must not sign what an edited entry says.
@@ -246,11 +247,11 @@ class Watch:
         while rows := transaction.rows("entries_after", self.position.seq, 1000):
             for seq, stored, body in rows:
                 self._apply(int(seq), str(stored), str(body))
-        return [number for number, row in self.book.accounts.items() if before.get(number) is not row]
+        self.moved |= {number for number, row in self.book.accounts.items() if before.get(number) is not row}
 
     def _forget(self) -> None:
         """Begin again with the next turn."""
-        self.book, self.position, self.is_new = Book(), START, True
+        self.book, self.position, self.is_new, self.moved = Book(), START, True, set()
 
     def _apply(self, seq: int, stored: str, body: str) -> None:
         try:
@@ -264,14 +265,15 @@ class Watch:
             raise _altered(str(problem)) from None
         self.position = Position(seq, stored)
 
-    def require_tables(self, transaction: Transaction, accounts: Iterable[int]) -> None:
-        """Raise ``LedgerIntegrity`` if the row of one of these accounts, or a registration, differs from the chain."""
-        for number in accounts:
+    def require_tables(self, transaction: Transaction) -> None:
+        """Raise ``LedgerIntegrity`` if the row of an account that moved, or a registration, differs from the chain."""
+        for number in sorted(self.moved):
             row = transaction.row("account_by_id", number)
             if row is None or tuple(row) != tuple(self.book.accounts[number]):
                 self._forget()
                 raise _altered(f"the totals of account {number} differ from the chain: the table was edited")
         self.require_registrations(transaction)
+        self.moved.clear()
 
     def require_registrations(self, transaction: Transaction) -> None:
         """Raise ``LedgerIntegrity`` if a registration or its note differs from the chain."""
@@ -356,6 +358,15 @@ class Writer:
         self.watch.follow(transaction, self.ledger, trusted, journal.head(transaction).seq)
         return self.watch.book
 
+    def book_to_write(self, transaction: Transaction) -> Book | None:
+        """The state before the first entry of a turn, whose seal ``begin`` checked. None in an ungoverned ledger."""
+        turn = transaction.turn
+        if turn.governed is None:
+            return None
+        trusted = {key.public for key in self.keys_at(transaction, turn.governed) if key.retired is None}
+        self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
+        return self.watch.book
+
     def end(self, transaction: Transaction) -> None:
         """Seal what was written in a turn, once the tables agree with the chain."""
         turn, latest = transaction.turn, transaction.latest
@@ -370,8 +381,8 @@ class Writer:
         is_changed = turn.governed is not None and turn.governed > turn.first.seq
         keys = keys_of(transaction, self.ledger, turn.governed) if is_changed else self.keys[1]
         trusted = {key.public for key in keys if key.retired is None}
-        moved = self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
-        self.watch.require_tables(transaction, moved)
+        self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
+        self.watch.require_tables(transaction)
         self.sealed = newest
 
 

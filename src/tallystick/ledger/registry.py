@@ -119,7 +119,7 @@ def register(
     source_digest = None if source is None else digest(source)
     listed = sorted(set(marks))  # names of files may hold any character; they are stored as JSON
     least = _least(account, least_price)
-    with ledger.store.write("register") as transaction:
+    with ledger.write("register") as transaction:
         places = [] if source_digest is None else [source_digest]
         was_retired = retirement.retired_name(transaction, [*places, *filter(retirement.identifies, listed)])
         if was_retired is not None or _is_retired(transaction, name):
@@ -188,7 +188,7 @@ def retire(account: Account, name: str, *, why: str, dry_run: bool) -> None:
     """Append the entry that closes a dataset for new queries, for good; a dry run raises the same refusals."""
     ledger = account.ledger
     check_reason(why)
-    with ledger.store.read() if dry_run else ledger.store.write("retire") as transaction:
+    with ledger.store.read() if dry_run else ledger.write("retire") as transaction:
         newest = _registration(transaction, account, name)
         if not dry_run:
             _append_end(transaction, newest, ledger.now(), retirement.retired_note(why), newest.least0)
@@ -201,7 +201,7 @@ def remove(account: Account, name: str, *, dry_run: bool) -> None:
     registration counts as a use.
     """
     ledger = account.ledger
-    with ledger.store.read() if dry_run else ledger.store.write("remove") as transaction:
+    with ledger.store.read() if dry_run else ledger.write("remove") as transaction:
         newest = _registration(transaction, account, name)
         used = _first_use(transaction, name, newest.population_id)
         if used is not None:
@@ -376,7 +376,7 @@ def clear(account: Account, *, why: str, end_running: bool = False) -> list[int]
     ledger = account.ledger
     check_reason(why)
     ledger.recover()
-    with ledger.store.write("clear") as transaction:
+    with ledger.write("clear") as transaction:
         closed = _closed(transaction, account)
         if not closed:
             raise Refused(f"nothing about population {account.name!r} is closed")

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from tallystick.ledger.actions import ANALYST
+from tallystick.ledger.authority import ROLE_KINDS, Authority, Forbidden
 from tallystick.ledger.chain import canonical, digest
 from tallystick.ledger.filters import LARGEST, Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow, answer_terms, together
@@ -44,6 +46,10 @@ HASH: Final = "hash"  # 64 hexadecimal digits: a digest, a commitment or a publi
 SIGNATURE: Final = "signature"  # 128 hexadecimal digits
 SALT: Final = "salt"  # 32 hexadecimal digits
 NUMBERS: Final = "numbers"  # whole numbers that rise
+INTEGERS: Final = "integers"  # a list of whole numbers
+OBJECT: Final = "object"  # fields of an entry
+NEEDED: Final = "needed"  # an object of whole numbers
+ACT: Final = "act"  # a principal, a token or nothing, and a request or nothing
 VOUCHED: Final = "vouched"  # a charge, the SHA-256 of its first entry, and the hash of its answer
 
 NAMED: Final = {
@@ -52,6 +58,8 @@ NAMED: Final = {
     LIST_OR_NONE: "a list", TEXTS: "an object of texts", LISTED: "a list of texts",
     HEAD: "the number and the hash of an entry", HASH: "a hash", SIGNATURE: "a signature", SALT: "a nonce",
     NUMBERS: "a list of rising whole numbers", VOUCHED: "triples of a charge and two hashes",
+    INTEGERS: "a list of whole numbers in range", OBJECT: "an object", NEEDED: "an object of whole numbers in range",
+    ACT: "a principal, a token and a request",
 }  # fmt: skip
 _CHARGE: Final = {"charge": WHOLE, "fence": WHOLE}
 _REQUEST: Final = {
@@ -100,9 +108,26 @@ SHAPES_3: Final[dict[str, dict[str, str]]] = {
     "key_add": {**_DECISION, "public": HASH},
     "key_retire": {**_DECISION, "public": HASH, "distrusted_from": WHOLE_OR_NONE},
     "erase": {**_DECISION, "entries": NUMBERS, "answers_of": NUMBERS},
-}
+    "principal_add": {"principal": TEXT, "person": TEXT, "owner": TEXT_OR_NONE, "subject": HASH, "name": HASH},
+    "principal_end": {"principal": TEXT, "why": HASH},
+    "roles": {"why": HASH},
+    "role_grant": {"principal": TEXT, "role": TEXT, "population": WHOLE_OR_NONE, "why": HASH},
+    "role_revoke": {"grant": WHOLE, "why": HASH},
+    "quorum": {"population": WHOLE, "needed": NEEDED, "why": HASH},
+    "break_glass": {"principal": TEXT, "population": WHOLE, "why": HASH},
+    "token_add": {
+        "principal": TEXT, "roles": LISTED, "population": WHOLE_OR_NONE, "doors": LISTED, "until": WHOLE,
+        "ceiling": WHOLE_OR_NONE, "hash": HASH, "name": HASH,
+    },
+    "token_end": {"token": WHOLE},
+    "request": {"effect": OBJECT, "population": WHOLE_OR_NONE, "was": INTEGERS, "why": HASH, "note": HASH},
+    "decision": {"request": WHOLE, "decision": TEXT, "grant": WHOLE, "why": HASH},
+    "withdraw": {"request": WHOLE},
+    "void": {"request": WHOLE},
+}  # fmt: skip
 """Shapes of format 3: texts are commitments, and the entries that format 2 does not have."""
 OPTIONAL: Final[dict[str, dict[str, str]]] = {
+    "open": {"owner": TEXT},
     "register": {"marks": LISTED},
     "reserve": {"item": PAIR},
     "begin": {"item": PAIR},
@@ -111,6 +136,8 @@ OPTIONAL: Final[dict[str, dict[str, str]]] = {
 """Fields that an entry of a kind may have."""
 GOVERNED: Final = "governed"
 """Field of every entry after governance began: the newest entry before it about the keys of the ledger."""
+ACT_FIELD: Final = "act"
+"""Field that says who acts. Every entry has it once roles began; before that an entry may have it."""
 
 
 def problem(entry: Any, shapes: Mapping[str, Mapping[str, str]] = SHAPES) -> str:
@@ -125,7 +152,7 @@ def problem(entry: Any, shapes: Mapping[str, Mapping[str, str]] = SHAPES) -> str
     shape = shapes.get(kind) if isinstance(kind, str) else None
     if shape is None:
         return "it is of no known kind"
-    allowed = {**OPTIONAL.get(str(kind), {}), **({GOVERNED: WHOLE} if shapes is SHAPES_3 else {})}
+    allowed = {**OPTIONAL.get(str(kind), {}), **({GOVERNED: WHOLE, ACT_FIELD: ACT} if shapes is SHAPES_3 else {})}
     more = {name: wanted for name, wanted in allowed.items() if name in entry}
     if entry.keys() != shape.keys() | more.keys() | {"kind", "at"}:
         return "it lacks a field or has one more"
@@ -157,6 +184,17 @@ def _fits(value: Any, kind: str) -> bool:
         )
     if kind == HEAD:
         return type(value) is list and len(value) == 2 and _fits(value[0], WHOLE) and _fits(value[1], TEXT)
+    if kind == INTEGERS:
+        return type(value) is list and all(_fits(each, WHOLE) for each in value)
+    if kind == OBJECT:
+        return type(value) is dict
+    if kind == NEEDED:
+        return type(value) is dict and all(_fits(each, WHOLE) for each in value.values())
+    if kind == ACT:
+        return (
+            type(value) is list and len(value) == 3 and _fits(value[0], TEXT)
+            and all(each is None or _fits(each, WHOLE) for each in value[1:])
+        )  # fmt: skip
     if kind == LISTED:
         return type(value) is list and bool(value) and all(_fits(text, TEXT) for text in value)
     if kind == TEXTS:
@@ -250,6 +288,8 @@ class Book:
     erased_answers: set[int] = field(default_factory=set)
     kinds: dict[int, str] = field(default_factory=dict)
     """Kinds of the entries of format 3 that have texts."""
+    authority: Authority = field(default_factory=Authority)
+    """Principals, roles, tokens and requests."""
 
     def apply(self, seq: int, body: str) -> None:
         """Take one more entry; raises ``Broken`` when a rule is violated."""
@@ -262,8 +302,14 @@ class Book:
                 self._check_new(seq, entry)
             if entry["kind"] in ("register", "reserve", "begin"):
                 self.digests[seq] = digest(body)
+            if is_new:
+                self.authority.judge(seq, entry, self)
             _ACTIONS[entry["kind"]](self, seq, entry)
+            if is_new:
+                self.authority.take(seq, entry, self)
             self.newest_at = entry["at"]
+        except Forbidden as forbidden:
+            raise Broken(f"entry {seq}: {forbidden}") from None
         except (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
             raise Broken(f"entry {seq} cannot be read ({type(error).__name__})") from None
 
@@ -409,9 +455,16 @@ def _open(book: Book, seq: int, entry: dict[str, Any]) -> None:
     currency = Filter.named(entry["filter"])
     book.require(limit0 > 0 and (limit1 == 0 or currency.rule.spends_delta), seq, "a limit is wrong")
     kind = "population" if entry["parent"] is None else "block"
+    owner = entry.get("owner")
+    if entry["account_kind"] == ANALYST:
+        is_allowance = entry["parent"] is not None and entry["partition"] is None and owner is not None
+        is_allowance = is_allowance and book.accounts[entry["parent"]].kind != ANALYST
+        book.require(is_allowance, seq, "an allowance without an owner, or of no account that can pay")
+        kind = ANALYST
     plain = entry["account_kind"] == kind and entry["adjacency"] in ("add_remove", "replace")
+    book.require(plain and (owner is None or kind == ANALYST), seq, "an account of no known kind")
     steps = json.loads(entry["milestones"])
-    book.require(plain and canonical(steps) == entry["milestones"], seq, "an account of no known kind")
+    book.require(canonical(steps) == entry["milestones"], seq, "milestones that are not canonical JSON")
     rising = type(steps) is list and all(type(step) is int for step in steps) and steps == sorted(set(steps))
     book.require(rising and all(0 < step < limit0 for step in steps), seq, "milestones do not rise to the limit")
     parent = entry["parent"]
@@ -432,7 +485,7 @@ def _open(book: Book, seq: int, entry: dict[str, Any]) -> None:
         book.children.setdefault(parent, []).append(seq)
     book.accounts[seq] = AccountRow(
         seq, entry["name"], parent, partition.name if partition else None, entry["account_kind"], entry["filter"],
-        entry["unit"], entry["adjacency"], entry["milestones"], None, limit0, limit1, 0, 0, 0, 0, 0, "open",
+        entry["unit"], entry["adjacency"], entry["milestones"], owner, limit0, limit1, 0, 0, 0, 0, 0, "open",
     )  # fmt: skip
 
 
@@ -488,6 +541,16 @@ def _clear(book: Book, seq: int, entry: dict[str, Any]) -> None:
         is_over = book.charges[row[0]].state != "EXECUTING" if row[0] in book.charges else True
         book.require(is_over, seq, "data are cleared while a charge on them runs")
         book.quarantines[row] = (source, seq, cause)
+
+
+def _roles(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    book.require(book.governed is not None, seq, "roles of a ledger that is not governed")
+    book.require(book.authority.since is None, seq, "roles begin twice")
+    book.require("act" in entry, seq, "roles begin without a principal")
+
+
+def _nothing(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    """The entry changes only who may do what, which ``authority`` keeps."""
 
 
 def _first_use(book: Book, seq: int, entry: dict[str, Any]) -> None:
@@ -629,6 +692,8 @@ _ACTIONS: dict[str, Callable[[Book, int, dict[str, Any]], None]] = {
     "key_add": _key_add,
     "key_retire": _key_retire,
     "erase": _erase,
+    "roles": _roles,
+    **dict.fromkeys(("principal_add", *sorted(ROLE_KINDS)), _nothing),
     "open": _open,
     "raise": _raise,
     "close": _close,

@@ -39,6 +39,16 @@ TEXT_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "key_add": ("why",),
     "key_retire": ("why",),
     "erase": ("why",),
+    "principal_add": ("name", "subject"),
+    "principal_end": ("why",),
+    "roles": ("why",),
+    "role_grant": ("why",),
+    "role_revoke": ("why",),
+    "quorum": ("why",),
+    "break_glass": ("why",),
+    "token_add": ("name",),
+    "request": ("note", "why"),
+    "decision": ("why",),
 }
 """Fields of an entry of each kind that hold a commitment since format 3."""
 ERASABLE: Final[Mapping[str, tuple[str, ...]]] = {
@@ -137,6 +147,10 @@ class Tags(NamedTuple):
     def of_stem(self, principal: str, space: str, key: str) -> str:
         """Tag of the part of a key before its last slash. It finds all items of a stream."""
         return self._tag("stem", principal, space, key.rpartition("/")[0])
+
+    def of_principal(self, subject: str) -> str:
+        """The id of a principal in this ledger, from the name of a user of the operating system or a database."""
+        return self._tag("principal", subject)[:32]
 
     def of_request(self, principal: str, lines: Sequence[Sequence[int]], plan: str, request: str) -> str:
         """Tag of a request: who pays how much for which plan, and the public text. It finds the same question again."""

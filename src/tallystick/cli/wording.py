@@ -303,6 +303,11 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {
     "clear_failure": lambda each, command: Way(
         f"tallystick dataset clear {command.dataset(each)} --why REASON{command.ledger}"
     ),
+    "make_request": lambda each, command: Way("--request", effect="asks those who approve instead"),
+    "give_role": lambda each, command: Way(
+        f"tallystick ledger grant {shlex.quote(each['name'])} analyst --population NAME --why REASON{command.ledger}",
+        effect="for an owner",
+    ),
     "retire_dataset": lambda each, command: Way(
         f"tallystick dataset retire {command.dataset(each)} --why REASON{command.ledger}"
     ),

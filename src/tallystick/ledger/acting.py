@@ -13,10 +13,10 @@ import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from tallystick.errors import NotAuthorised, Remedy
+from tallystick.errors import LedgerIntegrity, NotAuthorised, Remedy
 from tallystick.ledger import journal
-from tallystick.ledger.authority import PERSON, Authority, Forbidden, State, Token
-from tallystick.ledger.texts import committed
+from tallystick.ledger.authority import PERSON, Act, Authority, Forbidden, State, Token
+from tallystick.ledger.texts import committed, opens
 from tallystick.ledger.users import name_in
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 TOKEN_START: Final = "tsk_"
 _TOKEN_BYTES: Final = 32
+_ID_BYTES: Final = 16
 _CHECK_DIGITS: Final = 6
 HOLDER_KINDS: Final = frozenset(("lease", "start", "commit", "burn", "refund"))
 """Entries about a charge that may have begun in the same transaction. The replay before the seal judges them."""
@@ -61,29 +62,41 @@ def token_digest(token: str) -> str:
 def introduce(ledger: Ledger, transaction: Transaction, turn: Turn) -> None:
     """Set who acts in a turn; name a principal that is new to a ledger without roles."""
     book = ledger.writer.book_to_write(transaction)
-    act = ledger.act_in(transaction, book)
-    turn.act = act
+    has_roles = book is not None and book.authority.since is not None
+    known = ledger.acting if has_roles else None
+    own = principal_of(transaction, ledger.subject) if known is None else known.principal
+    turn.act = act = known or Act(own or new_principal())
     if ledger.captured is not None:
         turn.capture = ledger.captured
-    if book is not None and book.authority.since is not None:
+    if known is None:
+        ledger.writer.actors[ledger.subject] = act.principal
+    if book is not None and has_roles:
         if not book.authority.is_active(act.principal):
             raise unknown(ledger)
         turn.judge = None if turn.capture is not None else Judge(book)
         return
-    if not _is_known(transaction, book, act.principal, ledger.subject):
+    if own is None:
         journal.append(
             transaction, "principal_add", ledger.now(),
-            principal=act.principal, person=PERSON, owner=None,
-            subject=committed(ledger.subject), name=committed(name_in(ledger.subject)),
+            principal=act.principal, person=PERSON, owner=None, subject=committed(ledger.subject),
         )  # fmt: skip
 
 
-def _is_known(transaction: Transaction, book: Book | None, principal: str, subject: str) -> bool:
-    """True if a ledger without roles has named this principal."""
-    if book is not None:
-        person = book.authority.principals.get(principal)
-        return person is not None and not person.is_erased
-    return transaction.row("subject_entry", subject) is not None
+def new_principal() -> str:
+    """A new id for a principal. It says nothing about the name."""
+    return secrets.token_hex(_ID_BYTES)
+
+
+def principal_of(transaction: Transaction, subject: str) -> str | None:
+    """The id of a subject, from the entry that names it; None if no entry does. The text alone proves nothing."""
+    for number, salt in transaction.rows("subject_entry", subject):
+        entry = journal.stored_entry(transaction, int(number))
+        if not opens(str(entry.get("subject")), str(salt), subject):
+            raise LedgerIntegrity(
+                f"the name in entry {number} was altered", remedies=[Remedy("verify_ledger")]
+            )  # fmt: skip
+        return str(entry["principal"] if entry["kind"] == "principal_add" else entry["act"][0])
+    return None
 
 
 def unknown(ledger: Ledger) -> NotAuthorised:

@@ -63,7 +63,7 @@ class Action(NamedTuple):
         >>> ACTIONS["release"].cell(["auditor", "analyst"]), ACTIONS["release"].cell([])
         ('yes', 'no')
         """
-        found = [getattr(self, role) for role in (*roles, NOBODY)]
+        found: list[str] = [getattr(self, role) for role in (*roles, NOBODY)]
         return min(found, key=CELLS.index)
 
 

@@ -79,8 +79,6 @@ class Person(NamedTuple):
     kind: str
     owner: str | None = None
     ended: int | None = None
-    is_erased: bool = False
-    """True if the name was erased. Without roles, the principal is named again when it acts again."""
 
 
 class Grant(NamedTuple):
@@ -272,7 +270,9 @@ class Authority:
         _RULES[kind](self, _Case(seq, entry, act, state, self))
 
     def _judge_before_roles(self, act: Act, entry: Mapping[str, Any]) -> None:
-        """Before roles begin, an entry only says who acts. A principal is named before it acts."""
+        """Before roles begin, an entry only says who acts. A principal is named by its first entry, or before it."""
+        if entry["kind"] in ("genesis", "upgrade"):
+            return
         is_itself = entry["kind"] == "principal_add" and entry["principal"] == act.principal
         if not is_itself and not self.is_active(act.principal):
             raise Forbidden("unknown_principal", "the principal who acts was not named before")
@@ -288,8 +288,7 @@ class Authority:
                 raise Forbidden("no_roles", "a principal is added by somebody else in a ledger without roles")
 
     def _judge_new_principal(self, entry: Mapping[str, Any]) -> None:
-        known = self.principals.get(entry["principal"])
-        if known is not None and not (known.is_erased and self.since is None):
+        if entry["principal"] in self.principals:
             raise Forbidden("known_principal", "a principal is added twice")
         if entry["person"] not in (PERSON, MACHINE):
             raise Forbidden("bad_principal", "a principal is a person or a machine")
@@ -567,6 +566,13 @@ def _clear(authority: Authority, case: _Case) -> None:
 
 
 def _erase(authority: Authority, case: _Case) -> None:
+    for person in authority.principals.values():
+        is_kept = person.seq in case.entry["entries"] and person.ended is None
+        case.require(not is_kept, "active_name", "the name of a principal that has not ended is erased")
+    for number in case.entry["entries"]:
+        request = authority.requests.get(number)
+        is_open = request is not None and request.state_at(case.entry["at"]) == OPEN
+        case.require(not is_open, "open_request", "the texts of a request that is open are erased")
     case.require_decided("erase", _erased_population(case.entry, case.state))
 
 
@@ -815,6 +821,12 @@ def _take_principal(authority: Authority, seq: int, entry: Mapping[str, Any]) ->
     authority.principals[entry["principal"]] = Person(entry["principal"], seq, entry["person"], entry["owner"])
 
 
+def _take_first(authority: Authority, seq: int, entry: Mapping[str, Any]) -> None:
+    """The entry that begins the format names who makes it."""
+    if "act" in entry and "subject" in entry:
+        authority.principals[entry["act"][0]] = Person(entry["act"][0], seq, PERSON)
+
+
 def _take_end(authority: Authority, seq: int, entry: Mapping[str, Any]) -> None:
     principal = entry["principal"]
     authority.principals[principal] = authority.principals[principal]._replace(ended=seq)
@@ -825,12 +837,6 @@ def _take_end(authority: Authority, seq: int, entry: Mapping[str, Any]) -> None:
     for token in list(authority.tokens.values()):
         if token.principal == principal and token.ended is None:
             authority.tokens[token.seq] = token._replace(ended=seq)
-
-
-def _take_erasure(authority: Authority, seq: int, entry: Mapping[str, Any]) -> None:
-    for person in list(authority.principals.values()):
-        if person.seq in entry["entries"]:
-            authority.principals[person.id] = person._replace(is_erased=True)
 
 
 def _take_grant(authority: Authority, seq: int, entry: Mapping[str, Any]) -> None:
@@ -897,10 +903,11 @@ def _take_void(authority: Authority, seq: int, entry: Mapping[str, Any]) -> None
 
 
 _EFFECTS: Final[Mapping[str, Callable[[Authority, int, Mapping[str, Any]], None]]] = {
+    "genesis": _take_first,
+    "upgrade": _take_first,
     "roles": _take_roles,
     "principal_add": _take_principal,
     "principal_end": _take_end,
-    "erase": _take_erasure,
     "role_grant": _take_grant,
     "role_revoke": _take_revoke,
     "quorum": _take_quorum,

@@ -29,7 +29,8 @@ from tallystick.ledger.registry import Registered, registered
 from tallystick.ledger.replay import FORMAT_2, FORMAT_3, Book, WriterKey
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction, tried
-from tallystick.ledger.texts import Tags, Text, is_answer, opens
+from tallystick.ledger.team import Team
+from tallystick.ledger.texts import Tags, Text, committed, is_answer, opens
 from tallystick.ledger.transfer import ANSWERS, export_lines, import_lines
 from tallystick.ledger.verify import Report, entries, make_checkpoint, verify
 from tallystick.place import Place, is_foreign_url, shown
@@ -81,7 +82,7 @@ class Ledger:
         older: str | None = None,
         inspect: bool = False,
     ) -> None:
-        self._acting: Act | None = None
+        self.acting: Act | None = None
         self.captured: Captured | None = None
         first_write.check_arguments(expect_head, first_use, older)
         is_there = expect_head is not None or older is not None or inspect
@@ -156,6 +157,8 @@ class Ledger:
                 self._anchor.write(Anchor(*newest))
             if keys:
                 self.writer.book_now(transaction, Position(*anchor))  # does the ledger have roles?
+                known = acting.principal_of(transaction, self.subject)
+                self.writer.actors |= {} if known is None else {self.subject: known}
 
     def believed(self, transaction: Transaction) -> Book | None:
         """The state of a governed ledger that its hashed chain gives; None if the ledger is not governed.
@@ -179,7 +182,7 @@ class Ledger:
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._acting = Act(checked("principal", principal), via)
+        other.acting = Act(checked("principal", principal), via)
         return other
 
     def with_token(self, token: str) -> Ledger:
@@ -205,17 +208,16 @@ class Ledger:
     @property
     def principal(self) -> str:
         """Whose named keys are used: everybody's in a ledger without roles, those of who acts in another."""
-        if self._acting is not None:
-            return self._acting.principal
+        if self.acting is not None:
+            return self.acting.principal
         return self.actor if self.has_roles else journal.SHARED
 
     @property
     def actor(self) -> str:
-        """The id of who acts. Without the secret of the ledger it says nothing about the name."""
-        if self._acting is not None and self.has_roles:
-            return self._acting.principal
-        tags = self.store.tags
-        return journal.SHARED if tags is None else tags.of_principal(self.subject)
+        """The id of who acts. It says nothing about the name. A user who never wrote has none: then it is empty."""
+        if self.acting is not None and self.has_roles:
+            return self.acting.principal
+        return self.writer.actors.get(self.subject, "")
 
     @property
     def subject(self) -> str:
@@ -226,14 +228,6 @@ class Ledger:
     def has_roles(self) -> bool:
         """True if every entry needs a role. Only a governed ledger has roles."""
         return self.writer.watch.book.authority.since is not None
-
-    def act_in(self, transaction: Transaction, book: Book | None) -> Act:
-        """Who acts in a turn. In a ledger without roles it is the user, whoever's keys are used."""
-        if self._acting is not None and book is not None and book.authority.since is not None:
-            return self._acting
-        tags = transaction.tags
-        assert tags is not None  # since the upgrade
-        return Act(tags.of_principal(self.subject))
 
     @contextlib.contextmanager
     def write(self, operation: str, *, dry_run: bool = False) -> Iterator[Transaction]:
@@ -276,8 +270,11 @@ class Ledger:
     def _begin_chain(self, transaction: Transaction) -> None:
         """Append the first entry, and write its anchor before it is durable: this host needs no proof later."""
         ledger_id = uuid.uuid4().hex
-        position = journal.append(transaction, "genesis", self.now(), format=FORMAT_3, ledger=ledger_id)
-        transaction.run("secret_insert", *Tags.new(since=position.seq))
+        tags = Tags.new(since=1)
+        position = journal.append(
+            transaction, "genesis", self.now(), format=FORMAT_3, ledger=ledger_id, **self._introduced()
+        )
+        transaction.run("secret_insert", *tags)
         anchor = AnchorFile(ledger_id, self._config)
         anchor.require_writable()
         anchor.write(Anchor(*position))
@@ -396,9 +393,14 @@ class Ledger:
 
     def _upgrade(self, transaction: Transaction) -> None:
         """Append the entry from which a ledger of format 2 keeps texts beside the chain."""
-        position = journal.append(transaction, "upgrade", self.now(), format=FORMAT_3)
-        transaction.tags = Tags.new(since=position.seq)
-        transaction.run("secret_insert", *transaction.tags)
+        tags = Tags.new(since=journal.head(transaction).seq + 1)
+        journal.append(transaction, "upgrade", self.now(), format=FORMAT_3, **self._introduced())
+        transaction.tags = tags
+        transaction.run("secret_insert", *tags)
+
+    def _introduced(self) -> dict[str, Any]:
+        """Fields that name who writes the first entry of the format."""
+        return {"act": list(Act(acting.new_principal())), "subject": committed(self.subject)}
 
     def _missing(self, anchor: Anchor | None, transaction: Transaction) -> first_write.Missing | None:
         row = transaction.row("entry_at", anchor.seq) if anchor else None
@@ -636,6 +638,11 @@ class Ledger:
             return journal.sweep(transaction, self.now(), self.principal)
 
     # -- who may write, and what can be erased
+
+    @property
+    def team(self) -> Team:
+        """Roles, tokens, allowances and requests of a ledger whose owner began roles."""
+        return Team(self)
 
     def govern(self, *, why: str, signer: Signer | None = None, dry_run: bool = False) -> int:
         """Let only holders of a key write from now on; return the number of the entry that says so.

@@ -307,6 +307,8 @@ class Writer:
     """The newest entry that this writer sealed or checked."""
     keys: tuple[int | None, list[WriterKey]] = (None, [])
     """The newest entry about keys, and the keys up to it."""
+    actors: dict[str, str] = field(default_factory=dict)
+    """Ids of the users who acted in this process, by their names."""
     newest: tuple[str, int, int | None] = ("", 0, None)
     """Hash, time and governing entry of the newest entry that was looked at."""
 

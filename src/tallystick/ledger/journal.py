@@ -209,11 +209,12 @@ class Turn:
     """Takes the entries, with their texts, of a turn that is undone: what a request asks for."""
 
 
-def append(transaction: Transaction, kind: str, at: int, *, under: int | None = None, **fields: Any) -> Position:
+def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Position:
     """Add one entry to the chain. A ``Text`` is stored beside it, and the entry holds its commitment.
 
-    ``under`` is the request that the entry carries out.
+    ``under`` among the fields is the request that the entry carries out. It becomes a part of ``act``.
     """
+    under = fields.pop("under", None)
     turn = transaction.turn
     if isinstance(turn, Turn):
         begin_entries(transaction, turn)
@@ -242,10 +243,10 @@ def append(transaction: Transaction, kind: str, at: int, *, under: int | None = 
 
 def begin_entries(transaction: Transaction, turn: Turn) -> None:
     """Do what comes before the first entry of a turn: the upgrade of a ledger, and the principal who acts."""
-    upgrade, turn.upgrade = turn.upgrade, None
+    upgrade, introduce = turn.upgrade, turn.introduce
+    turn.upgrade = turn.introduce = None  # they append entries themselves
     if upgrade is not None:
         upgrade(transaction)
-    introduce, turn.introduce = turn.introduce, None
     if introduce is not None:
         introduce(transaction, turn)
 

@@ -108,7 +108,7 @@ SHAPES_3: Final[dict[str, dict[str, str]]] = {
     "key_add": {**_DECISION, "public": HASH},
     "key_retire": {**_DECISION, "public": HASH, "distrusted_from": WHOLE_OR_NONE},
     "erase": {**_DECISION, "entries": NUMBERS, "answers_of": NUMBERS},
-    "principal_add": {"principal": TEXT, "person": TEXT, "owner": TEXT_OR_NONE, "subject": HASH, "name": HASH},
+    "principal_add": {"principal": TEXT, "person": TEXT, "owner": TEXT_OR_NONE, "subject": HASH},
     "principal_end": {"principal": TEXT, "why": HASH},
     "roles": {"why": HASH},
     "role_grant": {"principal": TEXT, "role": TEXT, "population": WHOLE_OR_NONE, "why": HASH},
@@ -127,6 +127,8 @@ SHAPES_3: Final[dict[str, dict[str, str]]] = {
 }  # fmt: skip
 """Shapes of format 3: texts are commitments, and the entries that format 2 does not have."""
 OPTIONAL: Final[dict[str, dict[str, str]]] = {
+    "genesis": {"subject": HASH},
+    "upgrade": {"subject": HASH},
     "open": {"owner": TEXT},
     "register": {"marks": LISTED},
     "reserve": {"item": PAIR},
@@ -318,7 +320,7 @@ class Book:
         self.since = seq if self.since is None else self.since
         self.require(entry["at"] >= self.newest_at, seq, "its time is before that of an earlier entry")
         self.require(entry.get(GOVERNED) == self.governed, seq, "it does not name the newest entry about keys")
-        if entry["kind"] in TEXT_FIELDS:
+        if TEXT_FIELDS.get(entry["kind"], ())[:1] and TEXT_FIELDS[entry["kind"]][0] in entry:
             self.kinds[seq] = entry["kind"]
 
     def note_distrusted(self, charge: int, seq: int, entry: dict[str, Any]) -> None:

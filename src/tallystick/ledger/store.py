@@ -164,11 +164,8 @@ STATEMENTS: Final[dict[str, str]] = {
     "text_delete": "DELETE FROM entry_text WHERE entry = ? AND field = ?",
     "text_at": "SELECT salt, body FROM entry_text WHERE entry = ? AND field = ?",
     "texts_of": "SELECT field, salt, body FROM entry_text WHERE entry = ? ORDER BY field",
-    "subject_entry": "SELECT entry FROM entry_text WHERE field = 'subject' AND body = ? ORDER BY entry LIMIT 1",
-    "names": (
-        "SELECT entry, body FROM entry_text WHERE field = 'name' AND entry IN "
-        "(SELECT entry FROM entry_text WHERE field = 'subject') ORDER BY entry"
-    ),
+    "subject_entry": "SELECT entry, salt FROM entry_text WHERE field = 'subject' AND body = ? ORDER BY entry",
+    "subjects": "SELECT entry, body FROM entry_text WHERE field = 'subject' ORDER BY entry",
     "texts": "SELECT entry, field, salt, body FROM entry_text WHERE entry > ? ORDER BY entry, field",
     "notes": "SELECT entry, salt, body FROM entry_text WHERE field = 'note' ORDER BY entry",
     "tag_insert": "INSERT INTO tag (charge_id, key_tag, stem_tag, request_tag) VALUES (?, ?, ?, ?)",

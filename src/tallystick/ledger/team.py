@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import InvalidInput, NotAuthorised, Refused
 from tallystick.ledger import journal, opening
-from tallystick.ledger.acting import new_token, token_digest
+from tallystick.ledger.acting import new_principal, new_token, principal_of, token_digest
 from tallystick.ledger.actions import ANALYST, CLASSES, OWNER, ROLES
 from tallystick.ledger.authority import (
     APPROVE,
@@ -50,109 +50,6 @@ _KEPT_PRINCIPAL: Final = ("role_grant",)
 """Kinds in which ``principal`` names whom the entry is about."""
 
 
-# -- people and roles
-
-
-def begin_roles(ledger: Ledger, *, why: str, dry_run: bool = False) -> int:
-    """Append the entry from which every action needs a role. Who begins becomes the operator, and the first owner."""
-    check_reason(why)
-    with ledger.write("roles", dry_run=dry_run) as transaction:
-        if transaction.turn.governed is None:
-            raise Refused("roles need a governed ledger. Govern it first", code="not_governed")
-        if ledger.has_roles:
-            raise Refused("this ledger has roles already. Nothing was changed", code="has_roles")
-        position = journal.append(transaction, "roles", ledger.now(), why=committed(why))
-    for account in [] if dry_run else ledger.accounts():
-        if account.parent is None:
-            grant(ledger, ledger.actor, OWNER, account.name, why=why)
-    return position.seq
-
-
-def add_principal(ledger: Ledger, name: str, *, dry_run: bool = False) -> str:
-    """Name a person, or with ``machine:NAME`` a machine for which the caller answers; return the id.
-
-    A principal that the ledger knows is returned as it is.
-    """
-    subject = subject_named(name)
-    with ledger.write("principal", dry_run=dry_run) as transaction:
-        number = _id_of(transaction, subject)
-        if number in _book(ledger).authority.principals:
-            return number
-        is_machine = subject.startswith("machine ")
-        journal.append(
-            transaction, "principal_add", ledger.now(),
-            principal=number, person=MACHINE if is_machine else PERSON, owner=ledger.actor if is_machine else None,
-            subject=committed(subject), name=committed(name_in(subject)),
-        )  # fmt: skip
-    return number
-
-
-def end_principal(ledger: Ledger, name: str, *, why: str, dry_run: bool = False) -> int:
-    """End a principal with all roles and tokens; return the number of the entry."""
-    check_reason(why)
-    with ledger.write("principal", dry_run=dry_run) as transaction:
-        principal = principal_named(ledger, transaction, name)
-        return journal.append(
-            transaction, "principal_end", ledger.now(), principal=principal, why=committed(why)
-        ).seq  # fmt: skip
-
-
-def grant(ledger: Ledger, name: str, role: str, population: str | None, *, why: str, dry_run: bool = False) -> int:
-    """Give a role on a population; return the number of the entry. ``name`` is a person, or the id of a principal."""
-    check_reason(why)
-    _check_role(role)
-    if ledger.captured is None and not dry_run and not _is_id(ledger, name):
-        add_principal(ledger, name)
-    with ledger.write("grant", dry_run=dry_run) as transaction:
-        principal = principal_named(ledger, transaction, name)
-        return journal.append(
-            transaction, "role_grant", ledger.now(),
-            principal=principal, role=role, population=_population(transaction, population), why=committed(why),
-        ).seq  # fmt: skip
-
-
-def revoke(ledger: Ledger, name: str, role: str, population: str | None, *, why: str, dry_run: bool = False) -> int:
-    """Take a role; return the number of the entry. Tokens with the role lose it at once."""
-    check_reason(why)
-    _check_role(role)
-    with ledger.write("revoke", dry_run=dry_run) as transaction:
-        principal = principal_named(ledger, transaction, name)
-        wanted = (principal, role, _population(transaction, population), None)
-        found = [each.seq for each in _book(ledger).authority.grants.values() if each[1:] == wanted]
-        if not found:
-            raise InvalidInput("role", role, f"a role that {name} has")
-        return journal.append(transaction, "role_revoke", ledger.now(), grant=found[0], why=committed(why)).seq
-
-
-def set_quorum(
-    ledger: Ledger, population: str, needed: Mapping[str, int], *, why: str, dry_run: bool = False
-) -> int:  # fmt: skip
-    """Set how many must approve, by class of actions; return the number of the entry."""
-    check_reason(why)
-    for name, number in needed.items():
-        if name not in CLASSES:
-            raise InvalidInput("needed", name, f"one of: {', '.join(CLASSES)}")
-        if type(number) is not int or number < 0:
-            raise InvalidInput("needed", number, "a whole number of approvals")
-    with ledger.write("quorum", dry_run=dry_run) as transaction:
-        number = _population(transaction, population)
-        return journal.append(
-            transaction, "quorum", ledger.now(), population=number, needed=dict(needed), why=committed(why)
-        ).seq  # fmt: skip
-
-
-def break_glass(ledger: Ledger, name: str, population: str, *, why: str, dry_run: bool = False) -> int:
-    """Make a person approver without approvals; return the number of the entry. Every later card shows it."""
-    check_reason(why)
-    if not dry_run and not _is_id(ledger, name):
-        add_principal(ledger, name)
-    with ledger.write("break glass", dry_run=dry_run) as transaction:
-        return journal.append(
-            transaction, "break_glass", ledger.now(), principal=principal_named(ledger, transaction, name),
-            population=_population(transaction, population), why=committed(why),
-        ).seq  # fmt: skip
-
-
 def _check_role(role: str) -> None:
     if role not in ROLES:
         raise InvalidInput("role", role, f"one of: {', '.join(ROLES)}")
@@ -162,18 +59,13 @@ def _is_id(ledger: Ledger, name: str) -> bool:
     return name in ledger.writer.watch.book.authority.principals
 
 
-def _id_of(transaction: Transaction, subject: str) -> str:
-    tags = transaction.tags
-    assert tags is not None  # of a governed ledger
-    return tags.of_principal(subject)
-
-
 def principal_named(ledger: Ledger, transaction: Transaction, name: str) -> str:
     """The id of a principal: the id itself, or that of a person or machine with this name."""
     if _is_id(ledger, name):
         return name
-    number = _id_of(transaction, subject_named(name))
-    if number not in _book(ledger).authority.principals:
+    _book(ledger)
+    number = principal_of(transaction, subject_named(name))
+    if number is None:
         raise InvalidInput("name", name, "a person or machine that this ledger knows")
     return number
 
@@ -210,31 +102,10 @@ class Member(NamedTuple):
     ended: bool
 
 
-def members(ledger: Ledger) -> list[Member]:
-    """The principals of a ledger, in the order in which they came."""
-    with ledger.store.read() as transaction:
-        book = ledger.believed(transaction)
-        authority = book.authority if book is not None else Authority()
-        names = names_of(transaction, authority.principals.values())
-        accounts = {number: row.name for number, row in book.accounts.items()} if book is not None else {}
-    found = []
-    for person in authority.principals.values():
-        roles = tuple(
-            (each.role, None if each.population is None else accounts[each.population])
-            for each in authority.grants.values()
-            if each.principal == person.id and each.revoked is None
-        )
-        found.append(Member(person.id, names[person.id], person.kind, roles, person.ended is not None))
-    return found
-
-
 def names_of(transaction: Transaction, people: Any) -> dict[str, str]:
     """The names of principals by id. A name that was erased is shown so."""
-    names = {int(row[0]): str(row[1]) for row in transaction.rows("names")}
+    names = {int(row[0]): name_in(str(row[1])) for row in transaction.rows("subjects")}
     return {person.id: names.get(person.seq, ERASED) for person in people}
-
-
-# -- tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,37 +119,6 @@ class NewToken:
         return f"<NewToken {self.seq}>"  # the text is a secret
 
 
-def make_token(
-    ledger: Ledger,
-    *,
-    roles: Sequence[str] = (ANALYST,),
-    name: str = "",
-    population: str | None = None,
-    doors: Sequence[str] = ("http",),
-    days: float = TOKEN_DAYS,
-    ceiling: PrivacyLoss | None = None,
-    principal: str | None = None,
-    dry_run: bool = False,
-) -> NewToken:
-    """Make a token for the caller, or for a machine of the caller. ``ceiling`` is the most that it pays on one day."""
-    for role in roles:
-        _check_role(role)
-    if not 0 < days <= LONGEST_TOKEN / DAY:
-        raise InvalidInput("days", days, f"a number of days up to {LONGEST_TOKEN // DAY}")
-    text = new_token()
-    with ledger.write("token", dry_run=dry_run) as transaction:
-        _book(ledger)
-        whose = ledger.actor if principal is None else principal_named(ledger, transaction, principal)
-        number = _population(transaction, population)
-        position = journal.append(
-            transaction, "token_add", ledger.now(), principal=whose, roles=sorted(set(roles), key=ROLES.index),
-            population=number, doors=sorted(set(doors)), until=ledger.now() + int(days * DAY),
-            ceiling=_ceiling(transaction, number, ceiling), hash=token_digest(text),
-            name=committed(checked("name", name, empty=True)),
-        )  # fmt: skip
-    return NewToken(position.seq, text)
-
-
 def _ceiling(transaction: Transaction, population: int | None, ceiling: PrivacyLoss | None) -> int | None:
     """The ceiling of a token, in units of the currency of its population."""
     if ceiling is None:
@@ -290,47 +130,6 @@ def _ceiling(transaction: Transaction, population: int | None, ceiling: PrivacyL
     if budget.filter.name != row.filter:
         raise InvalidInput("ceiling", str(ceiling), f"an amount in the currency of {row.name!r}")
     return budget.limit0
-
-
-def end_token(ledger: Ledger, number: int, *, dry_run: bool = False) -> int:
-    """End a token; return the number of the entry."""
-    with ledger.write("token", dry_run=dry_run) as transaction:
-        _book(ledger)
-        return journal.append(transaction, "token_end", ledger.now(), token=number).seq
-
-
-# -- allowances
-
-
-def allow(
-    ledger: Ledger,
-    name: str,
-    account: str,
-    budget: PrivacyLoss,
-    *,
-    why: str,
-    called: str | None = None,
-    dry_run: bool = False,
-) -> str:
-    """Give a person an allowance: an account below a population, or a block, from which only this person pays.
-
-    What it pays is paid by the account above as well, so both limits hold. Return the name of the new account.
-    """
-    check_reason(why)
-    limit = Budget.of(budget)
-    opening.require_small_delta(limit)
-    with ledger.write("allowance", dry_run=dry_run) as transaction:
-        _book(ledger)
-        principal = principal_named(ledger, transaction, name)
-        above = transaction.row("account_named", account)
-        if above is None:
-            names = [journal.AccountRow(*each).name for each in transaction.rows("accounts")]
-            raise opening.unknown_account(account, names)
-        wanted = _allowance(journal.AccountRow(*above), limit, principal, called)
-        if transaction.row("account_named", wanted.name) is not None:
-            raise InvalidInput("called", wanted.name, "a name that no account has. An allowance is raised instead")
-        row = opening.insert_account(ledger, transaction, wanted)
-    return row.name
 
 
 def _allowance(above: journal.AccountRow, limit: Budget, principal: str, called: str | None) -> journal.AccountRow:
@@ -359,74 +158,12 @@ class Outcome(NamedTuple):
     needed: int
 
 
-def propose(ledger: Ledger, operation: Callable[[Ledger], Any], *, why: str) -> int:
-    """Append a request for what an operation would do; return its number. Nothing else is changed.
-
-    The operation runs with a copy of the ledger whose writes are undone.
-    """
-    check_reason(why)
-    ledger.recover()
-    trial = ledger.proposing()
-    operation(trial)
-    found = trial.captured or []
-    if len(found) != 1 or found[0][0]["kind"] not in EFFECTS:
-        raise InvalidInput("operation", len(found), "one change that can be requested")
-    entry, texts = found[0]
-    dropped = [name for name in _DYNAMIC if not (name == "principal" and entry["kind"] in _KEPT_PRINCIPAL)]
-    effect = {name: value for name, value in entry.items() if name not in dropped}
-    with ledger.write("request") as transaction:
-        state = _state(transaction)
-        return journal.append(
-            transaction, "request", ledger.now(), effect=effect, population=population_of(effect, state),
-            was=list(seen(effect, state)), why=texts.get("why") or committed(why), note=texts.get("note") or committed(""),
-        ).seq  # fmt: skip
-
-
 def _state(transaction: Transaction) -> State:
     judge = transaction.turn.judge
     if judge is None:
         raise Refused("this ledger has no roles, so nothing needs a request", code="no_roles")
     state: State = judge.state
     return state
-
-
-def approve(ledger: Ledger, number: int, *, why: str, dry_run: bool = False) -> Outcome:
-    """Approve a request. The last approval that it needs carries it out, exactly as it is stored.
-
-    If the state that the request saw has changed, the request becomes void instead.
-    """
-    check_reason(why)
-    with ledger.write("approve", dry_run=dry_run) as transaction:
-        state = _state(transaction)
-        request = _open(state, number, ledger.now())
-        row = request_action(request.effect, state.authority)
-        needed = max(1, state.authority.needed(request.population, row.needs or ""))
-        if stale(request, state):
-            journal.append(transaction, "void", ledger.now(), request=number)
-            return Outcome(number, "VOID", 0, needed)
-        _append_decision(ledger, transaction, request, APPROVE, why)
-        decided = state.authority.requests[number]
-        approvals = len(state.authority.approvals(decided))
-        if approvals >= needed:
-            _carry_out(ledger, transaction, decided)
-        return Outcome(number, "EXECUTED" if approvals >= needed else OPEN, approvals, needed)
-
-
-def reject(ledger: Ledger, number: int, *, why: str, dry_run: bool = False) -> Outcome:
-    """Reject a request: it can no longer be approved."""
-    check_reason(why)
-    with ledger.write("reject", dry_run=dry_run) as transaction:
-        request = _open(_state(transaction), number, ledger.now())
-        _append_decision(ledger, transaction, request, REJECT, why)
-    return Outcome(number, "REJECTED", 0, 0)
-
-
-def withdraw(ledger: Ledger, number: int, *, dry_run: bool = False) -> Outcome:
-    """Withdraw an own request."""
-    with ledger.write("withdraw", dry_run=dry_run) as transaction:
-        _open(_state(transaction), number, 0)
-        journal.append(transaction, "withdraw", ledger.now(), request=number)
-    return Outcome(number, "WITHDRAWN", 0, 0)
 
 
 def _open(state: State, number: int, at: int) -> Proposal:
@@ -486,7 +223,8 @@ def _with_principal(ledger: Ledger, transaction: Transaction, effect: Mapping[st
 def _raise_signature(ledger: Ledger, transaction: Transaction, effect: Mapping[str, Any]) -> dict[str, Any]:
     row = journal.account_row(transaction, effect["account"])
     signer = ledger.signer()
-    terms = opening.raise_terms(ledger.id, row, *effect["limit"], effect["why"].commitment)
+    limit0, limit1 = effect["limit"]
+    terms = opening.raise_terms(ledger.id, row, limit0, limit1, effect["why"].commitment)
     return {"by": signer.public, "signature": signer.sign(terms)}
 
 
@@ -569,16 +307,6 @@ class Asked:
     """Name, approve or reject, and the reason of each decision."""
 
 
-def requests(ledger: Ledger) -> list[Asked]:
-    """The requests of a ledger, oldest first."""
-    with ledger.store.read() as transaction:
-        book = ledger.believed(transaction)
-        if book is None or book.authority.since is None:
-            return []
-        names = names_of(transaction, book.authority.principals.values())
-        return [_asked(transaction, book, each, names, ledger.now()) for each in book.authority.requests.values()]
-
-
 def _asked(transaction: Transaction, book: Book, request: Proposal, names: Mapping[str, str], at: int) -> Asked:
     authority = book.authority
     row = request_action(request.effect, authority)
@@ -601,3 +329,282 @@ def _asked(transaction: Transaction, book: Book, request: Proposal, names: Mappi
 def _reason(transaction: Transaction, entry: int) -> str:
     row = transaction.row("text_at", entry, "why")
     return ERASED if row is None else str(row[1])
+
+
+class Team:
+    """Who may do what in a ledger with roles: ``ledger.team``.
+
+    >>> import tempfile, tallystick as ts
+    >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db", config=folder) as ledger:
+    ...     clinic = ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient")
+    ...     _ = ledger.govern(why="a team uses it")
+    ...     _ = ledger.team.begin(why="a team uses it")
+    ...     _ = ledger.team.grant("ann", "analyst", "clinic", why="she works here")
+    ...     [member.roles for member in ledger.team.members() if member.name == "ann"]
+    [(('analyst', 'clinic'),)]
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def begin(self, *, why: str, dry_run: bool = False) -> int:
+        """Begin roles: from then on every action needs one. The caller becomes the operator, and the first owner."""
+        ledger = self.ledger
+        check_reason(why)
+        with ledger.write("roles", dry_run=dry_run) as transaction:
+            if transaction.turn.governed is None:
+                raise Refused("roles need a governed ledger. Govern it first", code="not_governed")
+            if ledger.has_roles:
+                raise Refused("this ledger has roles already. Nothing was changed", code="has_roles")
+            position = journal.append(transaction, "roles", ledger.now(), why=committed(why))
+        for account in [] if dry_run else ledger.accounts():
+            if account.parent is None:
+                self.grant(ledger.actor, OWNER, account.name, why=why)
+        return position.seq
+
+    def add(self, name: str, *, dry_run: bool = False) -> str:
+        """Name a person, or with ``machine:NAME`` a machine for which the caller answers; return the id.
+
+        A principal that the ledger knows is returned as it is.
+        """
+        ledger = self.ledger
+        subject = subject_named(name)
+        with ledger.write("principal", dry_run=dry_run) as transaction:
+            _book(ledger)
+            known = principal_of(transaction, subject)
+            if known is not None:
+                return known
+            number = new_principal()
+            is_machine = subject.startswith("machine ")
+            journal.append(
+                transaction, "principal_add", ledger.now(),
+                principal=number, person=MACHINE if is_machine else PERSON, owner=ledger.actor if is_machine else None,
+                subject=committed(subject),
+            )  # fmt: skip
+        return number
+
+    def end(self, name: str, *, why: str, dry_run: bool = False) -> int:
+        """End a principal with all roles and tokens; return the number of the entry."""
+        ledger = self.ledger
+        check_reason(why)
+        with ledger.write("principal", dry_run=dry_run) as transaction:
+            principal = principal_named(ledger, transaction, name)
+            return journal.append(
+                transaction, "principal_end", ledger.now(), principal=principal, why=committed(why)
+            ).seq  # fmt: skip
+
+    def grant(self, name: str, role: str, population: str | None, *, why: str, dry_run: bool = False) -> int:
+        """Give a role; return the number of the entry. ``name`` is a person or machine, or the id of a principal."""
+        ledger = self.ledger
+        check_reason(why)
+        _check_role(role)
+        if ledger.captured is None and not dry_run and not _is_id(ledger, name):
+            self.add(name)
+        with ledger.write("grant", dry_run=dry_run) as transaction:
+            principal = principal_named(ledger, transaction, name)
+            return journal.append(
+                transaction, "role_grant", ledger.now(),
+                principal=principal, role=role, population=_population(transaction, population), why=committed(why),
+            ).seq  # fmt: skip
+
+    def revoke(self, name: str, role: str, population: str | None, *, why: str, dry_run: bool = False) -> int:
+        """Take a role; return the number of the entry. Tokens with the role lose it at once."""
+        ledger = self.ledger
+        check_reason(why)
+        _check_role(role)
+        with ledger.write("revoke", dry_run=dry_run) as transaction:
+            principal = principal_named(ledger, transaction, name)
+            wanted = (principal, role, _population(transaction, population), None)
+            found = [each.seq for each in _book(ledger).authority.grants.values() if each[1:] == wanted]
+            if not found:
+                raise InvalidInput("role", role, f"a role that {name} has")
+            return journal.append(transaction, "role_revoke", ledger.now(), grant=found[0], why=committed(why)).seq
+
+    def set_quorum(
+        self, population: str, needed: Mapping[str, int], *, why: str, dry_run: bool = False
+    ) -> int:  # fmt: skip
+        """Set how many must approve, by class of actions; return the number of the entry."""
+        ledger = self.ledger
+        check_reason(why)
+        for name, number in needed.items():
+            if name not in CLASSES:
+                raise InvalidInput("needed", name, f"one of: {', '.join(CLASSES)}")
+            if type(number) is not int or number < 0:
+                raise InvalidInput("needed", number, "a whole number of approvals")
+        with ledger.write("quorum", dry_run=dry_run) as transaction:
+            root = _population(transaction, population)
+            return journal.append(
+                transaction, "quorum", ledger.now(), population=root, needed=dict(needed), why=committed(why)
+            ).seq  # fmt: skip
+
+    def break_glass(self, name: str, population: str, *, why: str, dry_run: bool = False) -> int:
+        """Make a person approver without approvals; return the number of the entry. Every later card shows it."""
+        ledger = self.ledger
+        check_reason(why)
+        if not dry_run and not _is_id(ledger, name):
+            self.add(name)
+        with ledger.write("break glass", dry_run=dry_run) as transaction:
+            return journal.append(
+                transaction, "break_glass", ledger.now(), principal=principal_named(ledger, transaction, name),
+                population=_population(transaction, population), why=committed(why),
+            ).seq  # fmt: skip
+
+    def members(self) -> list[Member]:
+        """The principals of a ledger, in the order in which they came."""
+        ledger = self.ledger
+        with ledger.store.read() as transaction:
+            book = ledger.believed(transaction)
+            authority = book.authority if book is not None else Authority()
+            names = names_of(transaction, authority.principals.values())
+            accounts = {number: row.name for number, row in book.accounts.items()} if book is not None else {}
+        found = []
+        for person in authority.principals.values():
+            roles = tuple(
+                (each.role, None if each.population is None else accounts[each.population])
+                for each in authority.grants.values()
+                if each.principal == person.id and each.revoked is None
+            )
+            found.append(Member(person.id, names[person.id], person.kind, roles, person.ended is not None))
+        return found
+
+    def make_token(
+        self,
+        *,
+        roles: Sequence[str] = (ANALYST,),
+        name: str = "",
+        population: str | None = None,
+        doors: Sequence[str] = ("http",),
+        days: float = TOKEN_DAYS,
+        ceiling: PrivacyLoss | None = None,
+        principal: str | None = None,
+        dry_run: bool = False,
+    ) -> NewToken:
+        """Make a token for the caller or a machine of the caller. ``ceiling`` is the most that it pays on one day."""
+        ledger = self.ledger
+        for role in roles:
+            _check_role(role)
+        if not 0 < days <= LONGEST_TOKEN / DAY:
+            raise InvalidInput("days", days, f"a number of days up to {LONGEST_TOKEN // DAY}")
+        text = new_token()
+        with ledger.write("token", dry_run=dry_run) as transaction:
+            _book(ledger)
+            whose = ledger.actor if principal is None else principal_named(ledger, transaction, principal)
+            number = _population(transaction, population)
+            position = journal.append(
+                transaction, "token_add", ledger.now(), principal=whose, roles=sorted(set(roles), key=ROLES.index),
+                population=number, doors=sorted(set(doors)), until=ledger.now() + int(days * DAY),
+                ceiling=_ceiling(transaction, number, ceiling), hash=token_digest(text),
+                name=committed(checked("name", name, empty=True)),
+            )  # fmt: skip
+        return NewToken(position.seq, text)
+
+    def end_token(self, number: int, *, dry_run: bool = False) -> int:
+        """End a token; return the number of the entry."""
+        ledger = self.ledger
+        with ledger.write("token", dry_run=dry_run) as transaction:
+            _book(ledger)
+            return journal.append(transaction, "token_end", ledger.now(), token=number).seq
+
+    def allow(
+        self,
+        name: str,
+        account: str,
+        budget: PrivacyLoss,
+        *,
+        why: str,
+        called: str | None = None,
+        dry_run: bool = False,
+    ) -> str:
+        """Give a person an allowance: an account below a population, or a block, from which only this person pays.
+
+        What it pays is paid by the account above as well, so both limits hold. Return the name of the new account.
+        """
+        ledger = self.ledger
+        check_reason(why)
+        limit = Budget.of(budget)
+        opening.require_small_delta(limit)
+        with ledger.write("allowance", dry_run=dry_run) as transaction:
+            _book(ledger)
+            principal = principal_named(ledger, transaction, name)
+            above = transaction.row("account_named", account)
+            if above is None:
+                names = [journal.AccountRow(*each).name for each in transaction.rows("accounts")]
+                raise opening.unknown_account(account, names)
+            wanted = _allowance(journal.AccountRow(*above), limit, principal, called)
+            if transaction.row("account_named", wanted.name) is not None:
+                raise InvalidInput("called", wanted.name, "a name that no account has. An allowance is raised instead")
+            row = opening.insert_account(ledger, transaction, wanted)
+        return row.name
+
+    def request(self, operation: Callable[[Ledger], Any], *, why: str) -> int:
+        """Append a request for what an operation would do; return its number. Nothing else is changed.
+
+        The operation runs with a copy of the ledger whose writes are undone.
+        """
+        ledger = self.ledger
+        check_reason(why)
+        ledger.recover()
+        trial = ledger.proposing()
+        operation(trial)
+        found = trial.captured or []
+        if len(found) != 1 or found[0][0]["kind"] not in EFFECTS:
+            raise InvalidInput("operation", len(found), "one change that can be requested")
+        entry, texts = found[0]
+        dropped = [name for name in _DYNAMIC if not (name == "principal" and entry["kind"] in _KEPT_PRINCIPAL)]
+        effect = {name: value for name, value in entry.items() if name not in dropped}
+        with ledger.write("request") as transaction:
+            state = _state(transaction)
+            return journal.append(
+                transaction, "request", ledger.now(), effect=effect, population=population_of(effect, state),
+                was=list(seen(effect, state)), why=texts.get("why") or committed(why),
+                note=texts.get("note") or committed(""),
+            ).seq  # fmt: skip
+
+    def approve(self, number: int, *, why: str, dry_run: bool = False) -> Outcome:
+        """Approve a request. The last approval that it needs carries it out, exactly as it is stored.
+
+        If the state that the request saw has changed, the request becomes void instead.
+        """
+        ledger = self.ledger
+        check_reason(why)
+        with ledger.write("approve", dry_run=dry_run) as transaction:
+            state = _state(transaction)
+            request = _open(state, number, ledger.now())
+            row = request_action(request.effect, state.authority)
+            needed = max(1, state.authority.needed(request.population, row.needs or ""))
+            if stale(request, state):
+                journal.append(transaction, "void", ledger.now(), request=number)
+                return Outcome(number, "VOID", 0, needed)
+            _append_decision(ledger, transaction, request, APPROVE, why)
+            decided = state.authority.requests[number]
+            approvals = len(state.authority.approvals(decided))
+            if approvals >= needed:
+                _carry_out(ledger, transaction, decided)
+            return Outcome(number, "EXECUTED" if approvals >= needed else OPEN, approvals, needed)
+
+    def reject(self, number: int, *, why: str, dry_run: bool = False) -> Outcome:
+        """Reject a request: it can no longer be approved."""
+        ledger = self.ledger
+        check_reason(why)
+        with ledger.write("reject", dry_run=dry_run) as transaction:
+            request = _open(_state(transaction), number, ledger.now())
+            _append_decision(ledger, transaction, request, REJECT, why)
+        return Outcome(number, "REJECTED", 0, 0)
+
+    def withdraw(self, number: int, *, dry_run: bool = False) -> Outcome:
+        """Withdraw an own request."""
+        ledger = self.ledger
+        with ledger.write("withdraw", dry_run=dry_run) as transaction:
+            _open(_state(transaction), number, 0)
+            journal.append(transaction, "withdraw", ledger.now(), request=number)
+        return Outcome(number, "WITHDRAWN", 0, 0)
+
+    def requests(self) -> list[Asked]:
+        """The requests of a ledger, oldest first."""
+        ledger = self.ledger
+        with ledger.store.read() as transaction:
+            book = ledger.believed(transaction)
+            if book is None or book.authority.since is None:
+                return []
+            names = names_of(transaction, book.authority.principals.values())
+            return [_asked(transaction, book, each, names, ledger.now()) for each in book.authority.requests.values()]

@@ -39,7 +39,9 @@ TEXT_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "key_add": ("why",),
     "key_retire": ("why",),
     "erase": ("why",),
-    "principal_add": ("name", "subject"),
+    "genesis": ("subject",),
+    "upgrade": ("subject",),
+    "principal_add": ("subject",),
     "principal_end": ("why",),
     "roles": ("why",),
     "role_grant": ("why",),
@@ -50,7 +52,7 @@ TEXT_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "request": ("note", "why"),
     "decision": ("why",),
 }
-"""Fields of an entry of each kind that hold a commitment since format 3."""
+"""Fields of an entry of each kind that hold a commitment since format 3. The first and the upgrade may lack them."""
 ERASABLE: Final[Mapping[str, tuple[str, ...]]] = {
     kind: fields for kind, fields in TEXT_FIELDS.items() if kind != "register"
 }
@@ -147,10 +149,6 @@ class Tags(NamedTuple):
     def of_stem(self, principal: str, space: str, key: str) -> str:
         """Tag of the part of a key before its last slash. It finds all items of a stream."""
         return self._tag("stem", principal, space, key.rpartition("/")[0])
-
-    def of_principal(self, subject: str) -> str:
-        """The id of a principal in this ledger, from the name of a user of the operating system or a database."""
-        return self._tag("principal", subject)[:32]
 
     def of_request(self, principal: str, lines: Sequence[Sequence[int]], plan: str, request: str) -> str:
         """Tag of a request: who pays how much for which plan, and the public text. It finds the same question again."""

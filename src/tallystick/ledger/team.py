@@ -26,6 +26,7 @@ from tallystick.ledger.authority import (
     Authority,
     Proposal,
     State,
+    Token,
     population_of,
     request_action,
     seen,
@@ -34,6 +35,8 @@ from tallystick.ledger.authority import (
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import check_reason, checked
 from tallystick.ledger.erasure import remove_texts
+from tallystick.ledger.filters import Amount, Filter
+from tallystick.ledger.proposals import in_words
 from tallystick.ledger.texts import ERASED, Text, committed
 from tallystick.ledger.users import name_in, subject_named
 
@@ -64,9 +67,28 @@ def principal_named(ledger: Ledger, transaction: Transaction, name: str) -> str:
     if _is_id(ledger, name):
         return name
     _book(ledger)
-    number = principal_of(transaction, subject_named(name))
+    number = principal_of(transaction, subject_named(name, ledger.subject))
     if number is None:
         raise InvalidInput("name", name, "a person or machine that this ledger knows")
+    return number
+
+
+def _principal_added(ledger: Ledger, transaction: Transaction, name: str) -> str:
+    """The id of a principal, which is added in this turn if the ledger does not know it."""
+    if _is_id(ledger, name):
+        return name
+    _book(ledger)
+    subject = subject_named(name, ledger.subject)
+    known = principal_of(transaction, subject)
+    if known is not None:
+        return known
+    number = new_principal()
+    is_machine = subject.startswith("machine ")
+    journal.append(
+        transaction, "principal_add", ledger.now(),
+        principal=number, person=MACHINE if is_machine else PERSON, owner=ledger.actor if is_machine else None,
+        subject=committed(subject),
+    )  # fmt: skip
     return number
 
 
@@ -117,6 +139,36 @@ class NewToken:
 
     def __repr__(self) -> str:
         return f"<NewToken {self.seq}>"  # the text is a secret
+
+
+class TokenShown(NamedTuple):
+    """A token as people read it. It has neither the secret nor its SHA-256."""
+
+    number: int
+    name: str
+    by: str
+    """Name of the principal who uses it."""
+    roles: tuple[str, ...]
+    population: str | None
+    doors: tuple[str, ...]
+    until: int
+    ceiling: str | None
+    state: str
+    """ACTIVE, ENDED, or EXPIRED if its time is over."""
+
+
+def _token_shown(
+    transaction: Transaction, book: Book, token: Token, names: Mapping[str, str], at: int
+) -> TokenShown:  # fmt: skip
+    account = None if token.population is None else book.accounts[token.population]
+    ceiling = None
+    if account is not None and token.ceiling is not None:
+        ceiling = str(Amount(Filter.named(account.filter), token.ceiling))
+    state = "ENDED" if token.ended is not None else "ACTIVE" if at <= token.until else "EXPIRED"
+    return TokenShown(
+        token.seq, _text_at(transaction, token.seq, "name"), names[token.principal], token.roles,
+        None if account is None else account.name, token.doors, token.until, ceiling, state,
+    )  # fmt: skip
 
 
 def _ceiling(transaction: Transaction, population: int | None, ceiling: PrivacyLoss | None) -> int | None:
@@ -305,13 +357,19 @@ class Asked:
     needed: int
     decisions: tuple[tuple[str, str, str], ...]
     """Name, approve or reject, and the reason of each decision."""
+    change: str = ""
+    """What would change, in words."""
+    note: str = ""
+    """What a registration would say about its dataset."""
+    deciders: tuple[str, ...] = ()
+    """Names of the principals who may decide, and have not."""
 
 
 def _asked(transaction: Transaction, book: Book, request: Proposal, names: Mapping[str, str], at: int) -> Asked:
     authority = book.authority
     row = request_action(request.effect, authority)
     decisions = tuple(
-        (names[each.principal], APPROVE if each.is_approval else REJECT, _reason(transaction, each.seq))
+        (names[each.principal], APPROVE if each.is_approval else REJECT, _text_at(transaction, each.seq, "why"))
         for each in request.decisions
     )
     state = request.state_at(at)
@@ -320,14 +378,24 @@ def _asked(transaction: Transaction, book: Book, request: Proposal, names: Mappi
     return Asked(
         number=request.seq, at=request.at, state=state, by=names[request.principal], action=row.words,
         population=None if request.population is None else book.accounts[request.population].name,
-        why=_reason(transaction, request.seq), effect=request.effect, was=request.was,
+        why=_text_at(transaction, request.seq, "why"), effect=request.effect, was=request.was,
         approvals=len(authority.approvals(request)),
         needed=max(1, authority.needed(request.population, row.needs or "")), decisions=decisions,
+        change=in_words(request.effect, request.was, book, names), note=_text_at(transaction, request.seq, "note"),
+        deciders=tuple(names[each] for each in _waited_for(authority, request)),
     )  # fmt: skip
 
 
-def _reason(transaction: Transaction, entry: int) -> str:
-    row = transaction.row("text_at", entry, "why")
+def _waited_for(authority: Authority, request: Proposal) -> list[str]:
+    """The principals who may decide on a request and have not, in the order in which they came."""
+    needs = request_action(request.effect, authority).needs or ""
+    done = {request.principal, *(decision.principal for decision in request.decisions)}
+    found = authority.deciders(request.population, needs) - done
+    return [each for each in authority.principals if each in found and authority.grant_to_decide(each, request)]
+
+
+def _text_at(transaction: Transaction, entry: int, name: str) -> str:
+    row = transaction.row("text_at", entry, name)
     return ERASED if row is None else str(row[1])
 
 
@@ -367,21 +435,8 @@ class Team:
 
         A principal that the ledger knows is returned as it is.
         """
-        ledger = self.ledger
-        subject = subject_named(name)
-        with ledger.write("principal", dry_run=dry_run) as transaction:
-            _book(ledger)
-            known = principal_of(transaction, subject)
-            if known is not None:
-                return known
-            number = new_principal()
-            is_machine = subject.startswith("machine ")
-            journal.append(
-                transaction, "principal_add", ledger.now(),
-                principal=number, person=MACHINE if is_machine else PERSON, owner=ledger.actor if is_machine else None,
-                subject=committed(subject),
-            )  # fmt: skip
-        return number
+        with self.ledger.write("principal", dry_run=dry_run) as transaction:
+            return _principal_added(self.ledger, transaction, name)
 
     def end(self, name: str, *, why: str, dry_run: bool = False) -> int:
         """End a principal with all roles and tokens; return the number of the entry."""
@@ -398,10 +453,9 @@ class Team:
         ledger = self.ledger
         check_reason(why)
         _check_role(role)
-        if ledger.captured is None and not dry_run and not _is_id(ledger, name):
-            self.add(name)
+        found = principal_named if ledger.captured is not None else _principal_added
         with ledger.write("grant", dry_run=dry_run) as transaction:
-            principal = principal_named(ledger, transaction, name)
+            principal = found(ledger, transaction, name)
             return journal.append(
                 transaction, "role_grant", ledger.now(),
                 principal=principal, role=role, population=_population(transaction, population), why=committed(why),
@@ -441,11 +495,9 @@ class Team:
         """Make a person approver without approvals; return the number of the entry. Every later card shows it."""
         ledger = self.ledger
         check_reason(why)
-        if not dry_run and not _is_id(ledger, name):
-            self.add(name)
         with ledger.write("break glass", dry_run=dry_run) as transaction:
             return journal.append(
-                transaction, "break_glass", ledger.now(), principal=principal_named(ledger, transaction, name),
+                transaction, "break_glass", ledger.now(), principal=_principal_added(ledger, transaction, name),
                 population=_population(transaction, population), why=committed(why),
             ).seq  # fmt: skip
 
@@ -498,6 +550,18 @@ class Team:
             )  # fmt: skip
         return NewToken(position.seq, text)
 
+    def tokens(self) -> list[TokenShown]:
+        """The tokens of a ledger, oldest first, without their secrets."""
+        ledger = self.ledger
+        with ledger.store.read() as transaction:
+            book = ledger.believed(transaction)
+            if book is None:
+                return []
+            names = names_of(transaction, book.authority.principals.values())
+            return [
+                _token_shown(transaction, book, token, names, ledger.now()) for token in book.authority.tokens.values()
+            ]
+
     def end_token(self, number: int, *, dry_run: bool = False) -> int:
         """End a token; return the number of the entry."""
         ledger = self.ledger
@@ -536,7 +600,7 @@ class Team:
             row = opening.insert_account(ledger, transaction, wanted)
         return row.name
 
-    def request(self, operation: Callable[[Ledger], Any], *, why: str) -> int:
+    def request(self, operation: Callable[[Ledger], Any], *, why: str, dry_run: bool = False) -> int:
         """Append a request for what an operation would do; return its number. Nothing else is changed.
 
         The operation runs with a copy of the ledger whose writes are undone.
@@ -552,7 +616,7 @@ class Team:
         entry, texts = found[0]
         dropped = [name for name in _DYNAMIC if not (name == "principal" and entry["kind"] in _KEPT_PRINCIPAL)]
         effect = {name: value for name, value in entry.items() if name not in dropped}
-        with ledger.write("request") as transaction:
+        with ledger.write("request", dry_run=dry_run) as transaction:
             state = _state(transaction)
             return journal.append(
                 transaction, "request", ledger.now(), effect=effect, population=population_of(effect, state),

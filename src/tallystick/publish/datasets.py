@@ -214,6 +214,28 @@ def changes(before: Dataset, after: Dataset) -> dict[str, tuple[Any, Any]]:
     return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}
 
 
+def differences(before: Dataset | None, after: Dataset) -> list[str]:
+    """Lines with the differences from the registration before, or with all that a first registration says."""
+    found = (
+        changes(before, after) if before is not None else {name: (None, said) for name, said in _said(after).items()}
+    )
+    compared = {name: ends for name, ends in found.items() if name != "least_price"}
+    first = "" if before is None else "{} -> "
+    return [f"{name}: {first.format(_shown(old))}{_shown(new)}" for name, (old, new) in compared.items()]
+
+
+def _shown(said: Any) -> str:
+    """A fact of a registration in a line."""
+    if said is None:
+        return "not set"
+    if isinstance(said, Mapping):
+        return ", ".join(
+            f"{name} ({len(each)} groups)" if isinstance(each, list) else f"{name}={each}"
+            for name, each in said.items()
+        )
+    return typed(said) if isinstance(said, float) else str(said)
+
+
 def _said(dataset: Dataset) -> dict[str, Any]:
     """Return the facts of a registration by name."""
     table = dataset.table
@@ -301,6 +323,19 @@ def register(
     dataset: Dataset, account: Account, *, least_price: PrivacyLoss | None = None, update: bool = False
 ) -> Dataset:
     """Write a dataset into the chain; returns it as the ledger has it."""
+    _append(dataset, account, least_price=least_price, update=update)
+    return find(dataset.name, account.ledger)
+
+
+def propose(dataset: Dataset, book: Ledger, *, least_price: PrivacyLoss | None = None, update: bool = False) -> None:
+    """Write a dataset into the chain of a ledger whose writes become a request; its population must be open."""
+    wanted = updated(dataset, book) if update else dataset
+    account = book.open(wanted.population)
+    wanted.opened(account)
+    _append(wanted, account, least_price=least_price, update=update)
+
+
+def _append(dataset: Dataset, account: Account, *, least_price: PrivacyLoss | None, update: bool) -> None:
     check_new(dataset, account.ledger, update=update)
     own = dataset.identified()
     if dataset.table["unit"] is None and account.unit != "row":
@@ -317,7 +352,6 @@ def register(
         update=update,
         marks=own.all_marks,
     )
-    return find(dataset.name, account.ledger)
 
 
 def read_table(

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallystick.cli.commands import account_requests
 from tallystick.cli.commands.budget import left_text
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
+from tallystick.cli.proposing import AsRequest, Form, request
 from tallystick.cli.question import listed
 from tallystick.digits import typed
 from tallystick.errors import InvalidInput
@@ -142,7 +144,13 @@ def say(out: Console, account: Account) -> None:
 
 @app.command("raise")
 def raise_(
-    name: Name, budget: BudgetText, why: Why, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False
+    name: Name,
+    budget: BudgetText,
+    why: Why,
+    is_request: AsRequest = False,
+    dry_run: DryRun = False,
+    ledger: Place = None,
+    as_json: Json = False,
 ) -> None:
     """Raise a limit: a new entry with a reason, signed with your key."""
     from tallystick.accounting.expression import read_loss
@@ -152,6 +160,10 @@ def raise_(
 
     check_reason(why)
     loss = read_loss(budget)
+    if is_request:
+        form = Form("account.raise", ledger, as_json, dry_run)
+        request(form, lambda book: book.open(name).raise_limit(loss, why=why), why=why)
+        return
     with opened(ledger) as book:
         account = book.open(name)
         limit = check_raise(book.account_row(name), account, loss)
@@ -177,8 +189,19 @@ _EARLIER_CARDS = (
 
 
 @app.command()
-def close(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False) -> None:
+def close(
+    name: Name,
+    why: Why,
+    is_request: AsRequest = False,
+    dry_run: DryRun = False,
+    ledger: Place = None,
+    as_json: Json = False,
+) -> None:
     """Stop all spending from an account, for good."""
+    if is_request:
+        form = Form("account.close", ledger, as_json, dry_run)
+        request(form, lambda book: book.open(name).close(why=why), why=why)
+        return
     with opened(ledger) as book:
         account = book.open(name)
         if not dry_run:
@@ -192,3 +215,6 @@ def _deliver(command: str, name: str, facts: dict[str, Any], ledger: str | None,
         out.print(sentence, soft_wrap=True, markup=False)
 
     deliver(Answer(command, {"ledger": place_of(ledger), "name": name}, facts, say_sentence), as_json=as_json)
+
+
+account_requests.register(app)

@@ -33,6 +33,10 @@ HOLDER_KINDS: Final = frozenset(("lease", "start", "commit", "burn", "refund"))
 """Entries about a charge that may have begun in the same transaction. The replay before the seal judges them."""
 
 
+class Proposed(Exception):
+    """Ends an operation whose change was noted for a request: what it would return is undone."""
+
+
 def new_token() -> str:
     """A new token: 256 random bits with six check digits, so that a typing error is seen before it is sent.
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
+from tallystick.digits import people
 from tallystick.ledger.actions import (
     ACTIONS,
     ALONE,
@@ -383,7 +384,8 @@ class _Case(NamedTuple):
         self.require(cell in (ALONE, ASK), "not_authorised", f"this principal may not {row.words}")
         needed = self.authority.needed(population, row.needs or "")
         is_alone = needed == 0 and cell == ALONE and OWNER in roles
-        self.require(is_alone, "needs_approval", f"to {row.words} needs a request that {max(needed, 1)} approve")
+        approvals = people(max(needed, 1), "approval")
+        self.require(is_alone, "needs_approval", f"this needs {approvals} by others: to {row.words}")
 
     def _require_approved(self) -> None:
         """Check that this entry carries out its request exactly as it was stored and approved."""
@@ -465,6 +467,10 @@ def seen(effect: Mapping[str, Any], state: State) -> tuple[int, ...]:
     if kind in ("raise", "close"):
         account = state.accounts[effect["account"]]
         return account.limit0, account.limit1, int(account.state == "open")
+    if kind == "open":
+        parent = effect["parent"]
+        is_open = parent is not None and state.accounts[parent].state == "open"
+        return (max((row.id for row in state.accounts.values() if row.name == effect["name"]), default=0), int(is_open))
     if kind == "register":
         return (max((row.seq for row in state.datasets if row.name == effect["dataset"]), default=0),)
     if kind == "clear":

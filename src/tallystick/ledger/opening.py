@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import InvalidInput, LargeDelta, Refused, Remedy
 from tallystick.ledger import journal
+from tallystick.ledger.acting import Proposed
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import canonical, check_reason, checked
 from tallystick.ledger.denial import higher_limit, written
@@ -54,6 +55,8 @@ def open_account(
         warn_of_delta(limit, stacklevel=4)
         with ledger.write("open") as transaction:
             row = transaction.row("account_named", name) or _insert(ledger, transaction, wanted, partition)
+        if ledger.captured:
+            raise Proposed
     account = AccountRow(*row)
     _same(account, wanted, named_unit(limit, unit), _first_limit(ledger, account))
     if partition is not None:
@@ -151,6 +154,13 @@ def _insert(ledger: Ledger, transaction: Transaction, wanted: AccountRow, partit
     if partition is not None and wanted.parent_id is not None:
         _blocks_of(ledger, transaction, wanted.parent_id, partition.name).require_apart(partition)
     return insert_account(ledger, transaction, wanted, partition)
+
+
+def check_requested(ledger: Ledger, transaction: Transaction, effect: Mapping[str, Any]) -> None:
+    """Refuse a block that was requested, if it shares rows with a block that was opened since."""
+    if effect["partition"]:
+        partition = Partition(*effect["partition"])
+        _blocks_of(ledger, transaction, effect["parent"], partition.name).require_apart(partition)
 
 
 def insert_account(

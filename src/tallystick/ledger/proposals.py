@@ -22,7 +22,8 @@ def in_words(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: N
 
 
 def _limit(currency: str, limit: Sequence[int]) -> str:
-    amount = Amount(Filter.named(currency), *limit)
+    first, second = limit
+    amount = Amount(Filter.named(currency), first, second)
     epsilon = amount.as_epsilon_at(quoted_delta(amount))
     return f"{amount} ({epsilon})" if epsilon else str(amount)
 

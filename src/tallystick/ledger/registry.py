@@ -120,10 +120,7 @@ def register(
     listed = sorted(set(marks))  # names of files may hold any character; they are stored as JSON
     least = _least(account, least_price)
     with ledger.write("register") as transaction:
-        places = [] if source_digest is None else [source_digest]
-        was_retired = retirement.retired_name(transaction, [*places, *filter(retirement.identifies, listed)])
-        if was_retired is not None or _is_retired(transaction, name):
-            raise retired_again(was_retired or name)
+        _check_retired(transaction, name, source_digest, listed)
         row = transaction.row("dataset_named", name)
         if row is not None:
             known = DatasetRow(*row)
@@ -135,9 +132,7 @@ def register(
                 return
             if not (update or same or was_removed):
                 raise InvalidInput("dataset", name, "a new name, or an update of caps, bounds, least cost or place")
-        if source_digest is not None:
-            _check_source(transaction, source_digest, population, fixed)
-        _check_marks(transaction, listed, population, fixed)
+        _check_apart(transaction, source_digest, listed, population, fixed)
         noted = committed(note)
         position = journal.append(
             transaction, "register", ledger.now(),
@@ -146,6 +141,32 @@ def register(
         )  # fmt: skip
         row = DatasetRow(name, position.seq, account.id, population, source_digest, least, noted.commitment)
         transaction.run("dataset_insert", *row)
+
+
+def check_requested(transaction: Transaction, effect: Mapping[str, Any], population: int) -> None:
+    """Refuse a registration that was requested, if other data or populations got in its way since."""
+    if retirement.ends(effect["note"].body):
+        return  # it retires or removes the newest registration of the name, which has not changed
+    source, marks = effect["source"], effect.get("marks", [])
+    _check_retired(transaction, effect["dataset"], source, marks)
+    _check_apart(transaction, source, marks, population, effect["fixed"])
+
+
+def _check_retired(transaction: Transaction, name: str, source: str | None, marks: list[str]) -> None:
+    """Refuse a name or data that are retired."""
+    places = [] if source is None else [source]
+    was_retired = retirement.retired_name(transaction, [*places, *filter(retirement.identifies, marks)])
+    if was_retired is not None or _is_retired(transaction, name):
+        raise retired_again(was_retired or name)
+
+
+def _check_apart(
+    transaction: Transaction, source: str | None, marks: list[str], population: int, fixed: Mapping[str, str | None]
+) -> None:
+    """Refuse data that belong to another population, or that are registered about another unit."""
+    if source is not None:
+        _check_source(transaction, source, population, fixed)
+    _check_marks(transaction, marks, population, fixed)
 
 
 def _entry_to_update(

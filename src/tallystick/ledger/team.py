@@ -6,13 +6,14 @@ asks for in a turn that is undone. So all checks of the operation hold for its r
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import InvalidInput, NotAuthorised, Refused
-from tallystick.ledger import journal, opening
-from tallystick.ledger.acting import new_principal, new_token, principal_of, token_digest
+from tallystick.ledger import erasure, journal, opening, registry
+from tallystick.ledger.acting import Proposed, new_principal, new_token, principal_of, token_digest
 from tallystick.ledger.actions import ANALYST, CLASSES, OWNER, ROLES
 from tallystick.ledger.authority import (
     APPROVE,
@@ -34,7 +35,6 @@ from tallystick.ledger.authority import (
 )
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import check_reason, checked
-from tallystick.ledger.erasure import remove_texts
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.proposals import in_words
 from tallystick.ledger.texts import ERASED, Text, committed
@@ -253,6 +253,7 @@ def _carry_out(ledger: Ledger, transaction: Transaction, request: Proposal) -> N
     for name in ("why", "note"):
         if name in effect:
             effect[name] = _text(transaction, request.seq, name, effect[name])
+    _CHECKS.get(kind, _no_check)(ledger, transaction, effect)
     more = _SIGNED.get(kind, _with_principal)(ledger, transaction, effect)
     position = journal.append(transaction, kind, ledger.now(), under=request.seq, **effect, **more)
     _ROWS.get(kind, _no_rows)(transaction, position.seq, effect)
@@ -283,6 +284,26 @@ def _raise_signature(ledger: Ledger, transaction: Transaction, effect: Mapping[s
 _SIGNED: Final[dict[str, Callable[[Ledger, Transaction, Mapping[str, Any]], dict[str, Any]]]] = {
     "raise": _raise_signature
 }
+
+
+def _no_check(ledger: Ledger, transaction: Transaction, effect: Mapping[str, Any]) -> None:
+    """What the requester saw, as numbers, says enough."""
+
+
+def _check_register(ledger: Ledger, transaction: Transaction, effect: Mapping[str, Any]) -> None:
+    registry.check_requested(transaction, effect, journal.path_of(transaction, effect["account"])[-1][0])
+
+
+def _check_erasure(ledger: Ledger, transaction: Transaction, effect: Mapping[str, Any]) -> None:
+    erasure.check_requested(transaction, effect)
+
+
+_CHECKS: Final[dict[str, Callable[[Ledger, Transaction, Mapping[str, Any]], None]]] = {
+    "open": opening.check_requested,
+    "register": _check_register,
+    "erase": _check_erasure,
+}
+"""Checks of an operation that depend on more than the state which its requester saw."""
 
 
 def _no_rows(transaction: Transaction, seq: int, effect: Mapping[str, Any]) -> None:
@@ -318,7 +339,7 @@ def _rows_of_clear(transaction: Transaction, seq: int, effect: Mapping[str, Any]
 
 def _rows_of_erasure(transaction: Transaction, seq: int, effect: Mapping[str, Any]) -> None:
     for number in effect["entries"]:
-        remove_texts(transaction, number)
+        erasure.remove_texts(transaction, number)
     for number in effect["answers_of"]:
         transaction.run("answer_delete", number)
 
@@ -609,7 +630,8 @@ class Team:
         check_reason(why)
         ledger.recover()
         trial = ledger.proposing()
-        operation(trial)
+        with contextlib.suppress(Proposed):
+            operation(trial)
         found = trial.captured or []
         if len(found) != 1 or found[0][0]["kind"] not in EFFECTS:
             raise InvalidInput("operation", len(found), "one change that can be requested")

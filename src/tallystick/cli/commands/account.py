@@ -10,7 +10,7 @@ import typer
 from tallystick.cli.commands import account_requests
 from tallystick.cli.commands.budget import left_text
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
-from tallystick.cli.proposing import AsRequest, Form, request
+from tallystick.cli.proposing import AsRequest, Form, RequestWhy, reason_of, request
 from tallystick.cli.question import listed
 from tallystick.digits import typed
 from tallystick.errors import InvalidInput
@@ -51,6 +51,8 @@ def open_(
         list[str] | None,
         typer.Option("--milestone", metavar="AMOUNT,...", help="Declare milestones for 'so far' statements."),
     ] = None,
+    is_request: AsRequest = False,
+    why: RequestWhy = None,
     dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
@@ -60,6 +62,7 @@ def open_(
     from tallystick.ledger import Budget, Partition
     from tallystick.ledger.opening import named_unit, require_small_delta, warn_of_delta
 
+    reason = reason_of(is_request, why)
     loss, steps = read_loss(budget), _milestones(milestone)
     split: Partition | None = None
     if where and not partition:
@@ -67,6 +70,10 @@ def open_(
     if partition:
         column, values = _predicate(where)
         split = Partition(partition, by=by, one_block_per_unit=one_block_per_unit, column=column, values=values)
+    block: dict[str, Any] = {"budget": loss, "unit": unit, "parent": parent, "partition": split, "milestones": steps}
+    if is_request:
+        request(Form("account.open", ledger, as_json, dry_run), lambda book: book.open(name, **block), why=reason)
+        return
     if dry_run:
         limit = Budget.of(loss)
         named_unit(limit, unit)
@@ -78,7 +85,7 @@ def open_(
         _deliver("account.open", name, {**facts, "dry_run": True}, ledger, as_json, f"would open {name}: {budget}")
         return
     with opened(ledger, create=True) as book:
-        account = book.open(name, budget=loss, unit=unit, parent=parent, partition=split, milestones=steps)
+        account = book.open(name, **block)
         _deliver("account.open", name, {**account.to_dict(), "dry_run": False}, ledger, as_json, _opened(account))
 
 

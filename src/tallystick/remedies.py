@@ -52,6 +52,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "retire_dataset": ("dataset",),
         "make_request": (),  # the same action, asked of those who approve
         "give_role": ("name",),
+        "show_members": (),
         "reuse_key": ("key",),
         "write_again": ("key", "argument"),  # argument: out, card or stdout, which could not be written
         "verify_ledger": (),

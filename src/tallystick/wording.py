@@ -228,6 +228,7 @@ IN_PYTHON: Final[Mapping[str, Words]] = {
     "clear_failure": lambda each: 'account.clear(why="...")',
     "make_request": lambda each: 'ledger.team.request(lambda book: ..., why="...") with the same change of book',
     "give_role": lambda each: f'ledger.team.grant({each["name"]!r}, "analyst", population, why="...") by an owner',
+    "show_members": lambda each: "ledger.team.members(), which lists the roles",
     "retire_dataset": lambda each: f'account.retire({each["dataset"]!r}, why="...")',
     "reuse_key": lambda each: f"key={each['key']!r} reuses that answer without a new charge",
     "write_again": lambda each: f"the same request with key={each['key']!r}, which charges nothing",

@@ -314,6 +314,7 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {
         f"tallystick ledger grant {shlex.quote(each['name'])} analyst --population NAME --why REASON{command.ledger}",
         effect="for an owner",
     ),
+    "show_members": lambda each, command: Way(f"tallystick ledger members{command.ledger}", effect="lists the roles"),
     "retire_dataset": lambda each, command: Way(
         f"tallystick dataset retire {command.dataset(each)} --why REASON{command.ledger}"
     ),

@@ -154,8 +154,12 @@ def refused(problem: Forbidden) -> NotAuthorised:
     """The refusal of an entry, in words for its writer."""
     text = str(problem)
     sentence = text[0].upper() + text[1:]
-    remedies = [Remedy("make_request")] if problem.code == "needs_approval" else []
+    remedies = [Remedy(kind) for code, kind in _REMEDIES.items() if code == problem.code]
     return NotAuthorised(f"{sentence}. Nothing was changed", code=problem.code, remedies=remedies)
+
+
+_REMEDIES: Final = {"needs_approval": "make_request", "not_authorised": "show_members"}
+"""Kinds of remedies of refusals, by the code of the rule."""
 
 
 def token_in(book: Book | None, text: str, at: int) -> Token:

@@ -17,7 +17,9 @@ from tallystick import strict_json
 from tallystick.digits import typed
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger.book import opened, opened_if_there
+from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import SourceId
+from tallystick.ledger.denial import written
 from tallystick.ledger.registry import NOTE_FORMAT, lasts, registered, retired_again
 from tallystick.place import names_server
 from tallystick.printing import columns_of, one_of
@@ -435,18 +437,32 @@ def told_of_moves(book: Ledger) -> Iterator[None]:
         raise
 
 
+def _check_opened(dataset: Dataset, budget: PrivacyLoss | None, word: str, book: Ledger) -> None:
+    """Refuse to open a population in a ledger with roles: an operator opens it, and its owner registers the data."""
+    names = [account.name for account in book.accounts()]
+    if budget is None or not book.has_roles or dataset.population in names:
+        return
+    limit = Budget.of(budget)
+    text = written(limit.filter, limit.limit0, limit.limit1, limit.protects.adjacency.value)
+    raise Refused(
+        f"in a ledger with roles, an operator first opens population {dataset.population!r} with unit {word!r}, and "
+        "names its owner. Nothing was changed",
+        code="needs_owner",
+        remedies=[Remedy("open_account", account=dataset.population, budget=text)],
+    )
+
+
 def rehearse(
     dataset: Dataset, budget: PrivacyLoss | None, word: str, ledger: str | None, *, update: bool
 ) -> dict[str, Any]:
     """Everything that would be refused is refused; nothing is written."""
-    from tallystick.ledger import Budget
-
     book = opened_if_there(ledger)
     if book is None and update:
         raise _nothing_to_update(dataset.name, ())
     if book is not None:
         with book:
             check_new(updated(dataset, book) if update else dataset, book, update=update)
+            _check_opened(dataset, budget, word, book)
     if budget is None:
         if book is None:
             raise _no_limit()
@@ -471,6 +487,7 @@ def open_and_register(
     with book:
         dataset = updated(dataset, book) if update else dataset
         check_new(dataset, book, update=update)
+        _check_opened(dataset, budget, word, book)
         names = [account.name for account in book.accounts()]
         if budget is None and dataset.population not in names:
             remedies = _no_limit().remedies

@@ -27,6 +27,7 @@ from tallystick.ledger.actions import (
     CLASSES,
     LEDGER_WIDE,
     OPERATOR,
+    OWN,
     OWNER,
     ROLES,
     RUNNER,
@@ -178,25 +179,26 @@ class Authority:
         return person is not None and person.ended is None
 
     def roles_of(self, principal: str, population: int | None) -> set[str]:
-        """Roles of a principal on a population; with None those that it has anywhere."""
+        """Roles of a principal on a population; with None those on the ledger, and those about people anywhere.
+
+        Auditors and operators of one population do not count for the ledger: an owner makes them.
+        """
         if not self.is_active(principal):
             return set()
         return {
             grant.role
             for grant in self.grants.values()
-            if grant.principal == principal
-            and grant.revoked is None
-            and (population is None or grant.population in (None, population))
+            if grant.principal == principal and grant.revoked is None and _holds(grant, population)
         }
 
     def holders(self, role: str, population: int | None) -> set[str]:
-        """Principals with a role on a population; with None on any population."""
+        """Principals with a role on a population; with None as in ``roles_of``."""
         return {
             grant.principal
             for grant in self.grants.values()
             if grant.role == role
             and grant.revoked is None
-            and (population is None or grant.population in (None, population))
+            and _holds(grant, population)
             and self.is_active(grant.principal)
         }
 
@@ -211,39 +213,50 @@ class Authority:
         chosen = self.quorums.get(population, {}).get(needs)
         return default_needed(len(self.holders(APPROVER, population))) if chosen is None else chosen
 
-    def deciders(self, population: int | None, needs: str) -> set[str]:
-        """Principals who may decide: the approvers. While no approval is needed, the owners decide, too."""
-        found = self.holders(APPROVER, population)
-        if self.needed(population, needs) == 0:
-            found |= self.holders(OWNER, population)
-        return {principal for principal in found if self.principals[principal].kind == PERSON}
+    def decides(self, grant: Grant, request: Proposal) -> bool:
+        """True if a decision by this role counts now: it is older than the request, it holds, and it may decide.
+
+        Approvers decide. While no approval is needed on a population, its owners decide, too.
+        """
+        needs = request_action(request.effect, self).needs or ""
+        wanted = {APPROVER} if self.needed(grant.population, needs) else {APPROVER, OWNER}
+        reaches = grant.population is not None and request.population in (None, grant.population)
+        holds = grant.revoked is None and grant.seq < request.seq and self.is_active(grant.principal)
+        return reaches and holds and grant.role in wanted and self.principals[grant.principal].kind == PERSON
 
     def approvals(self, request: Proposal) -> list[Decision]:
         """The approvals that count now: by other persons, whose roles are older than the request and still hold."""
+        return [
+            decision
+            for decision in request.decisions
+            if decision.is_approval
+            and decision.principal != request.principal
+            and self.decides(self.grants[decision.grant], request)
+        ]
+
+    def missing(self, request: Proposal) -> int:
+        """Approvals that a request still needs. One about the whole ledger needs those of every population."""
         needs = request_action(request.effect, self).needs or ""
-        deciders = self.deciders(request.population, needs)
-        found = {}
-        for decision in request.decisions:
-            grant = self.grants[decision.grant]
-            counts = decision.is_approval and grant.revoked is None and grant.seq < request.seq
-            if counts and decision.principal in deciders and decision.principal != request.principal:
-                found[decision.principal] = decision
-        return list(found.values())
+        approvers = {decision.principal for decision in self.approvals(request)}
+        least = max(1, self.needed(request.population, needs)) - len(approvers)
+        if request.population is None:
+            least = max(least, sum(self._missing_on(each, request, approvers) for each in self.populations()))
+        return max(0, least)
+
+    def _missing_on(self, population: int, request: Proposal, approvers: set[str]) -> int:
+        """Approvals of one population that a request on the whole ledger lacks. Its requester may be a sole owner."""
+        needed = self.needed(population, request_action(request.effect, self).needs or "")
+        agree = approvers if needed else approvers | {request.principal}
+        mine = [grant for grant in self.grants.values() if grant.population == population]
+        found = {grant.principal for grant in mine if grant.principal in agree and self.decides(grant, request)}
+        return max(0, max(1, needed) - len(found))
 
     def grant_to_decide(self, principal: str, request: Proposal) -> Grant | None:
         """The oldest grant by which a principal may decide on a request; None without one."""
-        needs = request_action(request.effect, self).needs or ""
-        wanted = {APPROVER} if self.needed(request.population, needs) else {APPROVER, OWNER}
-        found = [
-            grant
-            for grant in self.grants.values()
-            if grant.principal == principal
-            and grant.role in wanted
-            and grant.revoked is None
-            and grant.seq < request.seq
-            and (request.population is None or grant.population in (None, request.population))
+        mine = [
+            grant for grant in self.grants.values() if grant.principal == principal and self.decides(grant, request)
         ]
-        return min(found, default=None, key=lambda grant: grant.seq)
+        return min(mine, default=None, key=lambda grant: grant.seq)
 
     def token_of(self, digest: str, at: int) -> Token | None:
         """The token with this digest, if it may be used at this time."""
@@ -268,7 +281,14 @@ class Authority:
         if not self.is_active(act.principal):
             raise Forbidden("unknown_principal", "the principal who acts has no role in this ledger")
         self._judge_token(act, entry)
-        _RULES[kind](self, _Case(seq, entry, act, state, self))
+        case = _Case(seq, entry, act, state, self)
+        if kind in _BY_PRINCIPAL:
+            case.require(
+                entry["principal"] == act.principal, "no_principal", "it names another principal as its author"
+            )
+        if act.under is not None:
+            case.require_approved()
+        _RULES[kind](self, case)
 
     def _judge_before_roles(self, act: Act, entry: Mapping[str, Any]) -> None:
         """Before roles begin, an entry only says who acts. A principal is named by its first entry, or before it."""
@@ -329,6 +349,13 @@ class Authority:
         return amount if day == at // DAY else 0
 
 
+def _holds(grant: Grant, population: int | None) -> bool:
+    """True if a role counts on a population; with None, where it counts for the whole ledger."""
+    if population is None:
+        return grant.population is None or grant.role not in LEDGER_WIDE
+    return grant.population in (None, population)
+
+
 def _paid(token: Token, entry: Mapping[str, Any], state: State) -> int:
     """First part of what an entry pays from the population of a token."""
     return sum(int(first) for account, first, _ in entry["lines"] if state.population(account) == token.population)
@@ -374,8 +401,7 @@ class _Case(NamedTuple):
     def require_decided(self, action: str, population: int | None) -> None:
         """Raise ``Forbidden`` unless the action is approved, or its owner may do it alone."""
         if self.act.under is not None:
-            self._require_approved()
-            return
+            return  # it is approved
         row = ACTIONS[action]
         roles = self.roles(population)
         cell = row.cell(roles)
@@ -383,32 +409,37 @@ class _Case(NamedTuple):
             return
         self.require(cell in (ALONE, ASK), "not_authorised", f"this principal may not {row.words}")
         needed = self.authority.needed(population, row.needs or "")
-        is_alone = needed == 0 and cell == ALONE and OWNER in roles
+        reached = self.authority.populations() if population is None else {population}
+        is_owner = all(OWNER in self.roles(each) for each in reached)
+        is_alone = needed == 0 and cell == ALONE and OWNER in roles and is_owner
         approvals = people(max(needed, 1), "approval")
         self.require(is_alone, "needs_approval", f"this needs {approvals} by others: to {row.words}")
 
-    def _require_approved(self) -> None:
+    def require_approved(self) -> None:
         """Check that this entry carries out its request exactly as it was stored and approved."""
         request = self.authority.requests.get(self.act.under or 0)
         if request is None:
             raise Forbidden("no_request", "it carries out a request that is not there")
         state = request.state_at(self.entry["at"])
         self.require(state == OPEN, "request_ended", "it carries out a request that has ended")
-        is_same = self.entry["kind"] == request.effect["kind"] and all(
-            name in self.entry and self.entry[name] == value for name, value in request.effect.items()
-        )
+        is_same = effect_of(self.entry) == dict(request.effect)
         self.require(is_same, "other_effect", "it differs from the request that it carries out")
         problem = stale(request, self.state)
         self.require(problem == "", "stale_request", problem)
         approvals = self.authority.approvals(request)
-        row = request_action(request.effect, self.authority)
-        needed = max(1, self.authority.needed(request.population, row.needs or ""))
-        self.require(len(approvals) >= needed, "needs_approval", f"a request that needs {needed} approvals")
+        missing = self.authority.missing(request)
+        self.require(missing == 0, "needs_approval", f"it carries out a request that needs {missing} more approvals")
         is_approver = self.act.principal in {decision.principal for decision in approvals}
         self.require(is_approver, "not_authorised", "a request is carried out by a principal who did not approve it")
 
 
 # -- requests: what they ask for, and the state that they saw
+
+
+def effect_of(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that a request for an entry fixes: all but what belongs to the moment when it is carried out."""
+    own = {*_OF_EVERY_ENTRY, *FIELDS_OF_MOMENT.get(entry["kind"], ())}
+    return {name: value for name, value in entry.items() if name not in own}
 
 
 def request_action(effect: Mapping[str, Any], authority: Authority) -> Action:
@@ -424,7 +455,7 @@ def request_action(effect: Mapping[str, Any], authority: Authority) -> Action:
 
 _ACTION_OF_EFFECT: Final = {
     "raise": "set_limit",
-    "close": "set_limit",
+    "close": "close_account",
     "register": "register",
     "clear": "clear",
     "erase": "erase",
@@ -434,6 +465,14 @@ _ACTION_OF_EFFECT: Final = {
 }
 EFFECTS: Final = ("open", "role_grant", "role_revoke", *_ACTION_OF_EFFECT)
 """Kinds of entries that a request may ask for."""
+_OF_EVERY_ENTRY: Final = ("at", "act", "governed")
+FIELDS_OF_MOMENT: Final[Mapping[str, tuple[str, ...]]] = {
+    "raise": ("by", "signature"),
+    **dict.fromkeys(("clear", "erase", "key_add", "key_retire"), ("principal",)),
+}
+"""Fields of an entry that its request does not fix, by kind: they are those of the moment when it is carried out."""
+_BY_PRINCIPAL: Final = ("clear", "erase", "key_add", "key_retire", "burn", "refund")
+"""Kinds of entries whose field ``principal`` is who acts."""
 
 
 def population_of(effect: Mapping[str, Any], state: State) -> int | None:
@@ -511,7 +550,7 @@ def _spend(authority: Authority, case: _Case) -> None:
         account = state.accounts[number]
         roles = case.roles(state.population(number))
         if account.kind == ANALYST:
-            is_own = account.owner == case.act.principal and bool(roles & {OWNER, ANALYST, RUNNER})
+            is_own = account.owner == case.act.principal and ACTIONS[action].cell(roles) in (YES, OWN)
             case.require(is_own, "not_authorised", "this allowance belongs to another principal, or its role has ended")
             continue
         may = ACTIONS[action].cell(roles - {ANALYST}) == YES
@@ -559,7 +598,8 @@ def _open_account(authority: Authority, case: _Case) -> None:
 
 def _change_account(authority: Authority, case: _Case) -> None:
     account = case.state.accounts[case.entry["account"]]
-    action = "give_allowance" if account.kind == ANALYST else "set_limit"
+    action = "set_limit" if case.entry["kind"] == "raise" else "close_account"
+    action = "give_allowance" if account.kind == ANALYST else action
     case.require_decided(action, case.state.population(account.id))
 
 
@@ -679,6 +719,7 @@ def _set_quorum(authority: Authority, case: _Case) -> None:
 
 def _break_glass(authority: Authority, case: _Case) -> None:
     case.require_role("break_glass", None)
+    case.require(case.act.via is None, "not_authorised", "the glass is broken on the host, without a token")
     person = authority.principals.get(case.entry["principal"])
     is_person = person is not None and person.ended is None and person.kind == PERSON
     case.require(is_person, "unknown_principal", "an approver who is not known, or a machine")
@@ -724,8 +765,9 @@ def _request(authority: Authority, case: _Case) -> None:
     entry = case.entry
     effect = entry["effect"]
     case.require(effect.get("kind") in EFFECTS, "bad_request", "a request for an entry that no request may ask for")
-    is_plain = not {"at", "act", "governed"} & effect.keys()
-    case.require(is_plain, "bad_request", "a request that fixes the time or the actor of its effect")
+    case.require(
+        effect_of(effect) == effect, "bad_request", "a request that fixes the time or the actor of its effect"
+    )  # fmt: skip
     population = population_of(effect, case.state)
     case.require(entry["population"] == population, "bad_request", "a request names another population")
     case.require(tuple(entry["was"]) == seen(effect, case.state), "stale_request", "a request saw another state")
@@ -749,13 +791,9 @@ def _decide(authority: Authority, case: _Case) -> None:
     if grant is None or grant.principal != case.act.principal or grant.revoked is not None:
         raise Forbidden("not_authorised", "a decision by a role that its principal does not have")
     case.require(grant.seq < request.seq, "younger_role", "a role that is younger than the request does not count")
-    needs = request_action(request.effect, authority).needs or ""
-    reaches = request.population is None or grant.population in (None, request.population)
-    is_decider = case.act.principal in authority.deciders(request.population, needs)
-    wanted = {APPROVER} if authority.needed(request.population, needs) else {APPROVER, OWNER}
-    case.require(is_decider and reaches and grant.role in wanted, "not_authorised", "this principal may not decide")
-    token = case.token
-    case.require(token is None or grant.role in token.roles, "not_authorised", "the token may not be used to decide")
+    case.require(authority.decides(grant, request), "not_authorised", "this principal may not decide")
+    may = grant.role in case.roles(grant.population)
+    case.require(may, "not_authorised", "the token may not be used to decide")
 
 
 def _withdraw(authority: Authority, case: _Case) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import BelowLeastPrice, IdempotencyConflict, LedgerIntegrity, Quarantined, Refused, Remedy
+from tallystick.ledger.authority import EFFECTS
 from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, checked, digest, link
 from tallystick.ledger.denial import denied
 from tallystick.ledger.filters import LARGEST, UNITS_0, Amount, Filter
@@ -227,6 +228,7 @@ def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Posit
     if isinstance(turn, Turn) and turn.judge is not None:
         turn.judge(last.seq + 1, entry)
     if isinstance(turn, Turn) and turn.capture is not None:
+        _require_effect(kind)
         turn.capture.append((entry, {name: value for name, value in fields.items() if isinstance(value, Text)}))
     body = canonical(entry)
     position = Position(last.seq + 1, link(last.hash, body))
@@ -239,6 +241,12 @@ def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Posit
             transaction.run("text_insert", *text)
     transaction.latest = position
     return position
+
+
+def _require_effect(kind: str) -> None:
+    """Refuse what no request may ask for, before it begins: a charge that is undone would be a free release."""
+    if kind not in EFFECTS:
+        raise Refused(f"no request can ask for an entry of the kind {kind!r}. Nothing was charged", code="bad_request")
 
 
 def begin_entries(transaction: Transaction, turn: Turn) -> None:

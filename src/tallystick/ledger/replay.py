@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from tallystick.ledger.actions import ANALYST
-from tallystick.ledger.authority import ROLE_KINDS, Authority, Forbidden
+from tallystick.ledger.authority import FIELDS_OF_MOMENT, ROLE_KINDS, Authority, Forbidden
 from tallystick.ledger.chain import canonical, digest
 from tallystick.ledger.filters import LARGEST, Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow, answer_terms, together
@@ -551,6 +551,18 @@ def _roles(book: Book, seq: int, entry: dict[str, Any]) -> None:
     book.require("act" in entry, seq, "roles begin without a principal")
 
 
+def _request(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    """A request fixes every field of its effect, but those of the moment: nothing is left to who carries it out."""
+    effect = entry["effect"]
+    filled = {name: _ANY_VALUE[name] for name in FIELDS_OF_MOMENT.get(effect["kind"], ())}
+    wrong = problem({**effect, **filled, "at": entry["at"]}, SHAPES_3)
+    book.require(wrong == "", seq, f"what is requested is not an entry: {wrong}")
+
+
+_ANY_VALUE: Final = {"by": "0" * 64, "signature": "0" * 128, "principal": ""}
+"""Values that fit the fields of ``FIELDS_OF_MOMENT``."""
+
+
 def _nothing(book: Book, seq: int, entry: dict[str, Any]) -> None:
     """The entry changes only who may do what, which ``authority`` keeps."""
 
@@ -696,6 +708,7 @@ _ACTIONS: dict[str, Callable[[Book, int, dict[str, Any]], None]] = {
     "erase": _erase,
     "roles": _roles,
     **dict.fromkeys(("principal_add", *sorted(ROLE_KINDS)), _nothing),
+    "request": _request,
     "open": _open,
     "raise": _raise,
     "close": _close,

@@ -28,6 +28,7 @@ from tallystick.ledger.authority import (
     Proposal,
     State,
     Token,
+    effect_of,
     population_of,
     request_action,
     seen,
@@ -47,10 +48,6 @@ if TYPE_CHECKING:
     from tallystick.ledger.store import Transaction
 
 TOKEN_DAYS: Final = 90
-_DYNAMIC: Final = ("at", "act", "governed", "principal", "by", "signature")
-"""Fields of an entry that a request does not fix: they are those of the moment in which it is carried out."""
-_KEPT_PRINCIPAL: Final = ("role_grant",)
-"""Kinds in which ``principal`` names whom the entry is about."""
 
 
 def _check_role(role: str) -> None:
@@ -254,7 +251,7 @@ def _carry_out(ledger: Ledger, transaction: Transaction, request: Proposal) -> N
         if name in effect:
             effect[name] = _text(transaction, request.seq, name, effect[name])
     _CHECKS.get(kind, _no_check)(ledger, transaction, effect)
-    more = _SIGNED.get(kind, _with_principal)(ledger, transaction, effect)
+    more = _OF_MOMENT.get(kind, _nothing)(ledger, transaction, effect)
     position = journal.append(transaction, kind, ledger.now(), under=request.seq, **effect, **more)
     _ROWS.get(kind, _no_rows)(transaction, position.seq, effect)
 
@@ -268,9 +265,8 @@ def _text(transaction: Transaction, entry: int, name: str, commitment: str) -> T
 
 
 def _with_principal(ledger: Ledger, transaction: Transaction, effect: Mapping[str, Any]) -> dict[str, Any]:
-    """The principal, for the kinds of entries that name who decided."""
-    decides = "rows" in effect or "entries" in effect or "public" in effect
-    return {"principal": ledger.actor} if decides else {}
+    """Who carries it out."""
+    return {"principal": ledger.actor}
 
 
 def _raise_signature(ledger: Ledger, transaction: Transaction, effect: Mapping[str, Any]) -> dict[str, Any]:
@@ -281,9 +277,16 @@ def _raise_signature(ledger: Ledger, transaction: Transaction, effect: Mapping[s
     return {"by": signer.public, "signature": signer.sign(terms)}
 
 
-_SIGNED: Final[dict[str, Callable[[Ledger, Transaction, Mapping[str, Any]], dict[str, Any]]]] = {
-    "raise": _raise_signature
+def _nothing(ledger: Ledger, transaction: Transaction, effect: Mapping[str, Any]) -> dict[str, Any]:
+    """The request fixes all fields."""
+    return {}
+
+
+_OF_MOMENT: Final[dict[str, Callable[[Ledger, Transaction, Mapping[str, Any]], dict[str, Any]]]] = {
+    "raise": _raise_signature,
+    **dict.fromkeys(("clear", "erase", "key_add", "key_retire"), _with_principal),
 }
+"""By kind of entry, how its fields of the moment are made: those of ``FIELDS_OF_MOMENT``."""
 
 
 def _no_check(ledger: Ledger, transaction: Transaction, effect: Mapping[str, Any]) -> None:
@@ -396,12 +399,12 @@ def _asked(transaction: Transaction, book: Book, request: Proposal, names: Mappi
     state = request.state_at(at)
     if state == OPEN and stale(request, book):
         state = "VOID"
+    approvals = len(authority.approvals(request))
     return Asked(
         number=request.seq, at=request.at, state=state, by=names[request.principal], action=row.words,
         population=None if request.population is None else book.accounts[request.population].name,
-        why=_text_at(transaction, request.seq, "why"), effect=request.effect, was=request.was,
-        approvals=len(authority.approvals(request)),
-        needed=max(1, authority.needed(request.population, row.needs or "")), decisions=decisions,
+        why=_text_at(transaction, request.seq, "why"), effect=request.effect, was=request.was, approvals=approvals,
+        needed=approvals + authority.missing(request), decisions=decisions,
         change=in_words(request.effect, request.was, book, names), note=_text_at(transaction, request.seq, "note"),
         deciders=tuple(names[each] for each in _waited_for(authority, request)),
     )  # fmt: skip
@@ -409,10 +412,8 @@ def _asked(transaction: Transaction, book: Book, request: Proposal, names: Mappi
 
 def _waited_for(authority: Authority, request: Proposal) -> list[str]:
     """The principals who may decide on a request and have not, in the order in which they came."""
-    needs = request_action(request.effect, authority).needs or ""
     done = {request.principal, *(decision.principal for decision in request.decisions)}
-    found = authority.deciders(request.population, needs) - done
-    return [each for each in authority.principals if each in found and authority.grant_to_decide(each, request)]
+    return [each for each in authority.principals if each not in done and authority.grant_to_decide(each, request)]
 
 
 def _text_at(transaction: Transaction, entry: int, name: str) -> str:
@@ -636,8 +637,7 @@ class Team:
         if len(found) != 1 or found[0][0]["kind"] not in EFFECTS:
             raise InvalidInput("operation", len(found), "one change that can be requested")
         entry, texts = found[0]
-        dropped = [name for name in _DYNAMIC if not (name == "principal" and entry["kind"] in _KEPT_PRINCIPAL)]
-        effect = {name: value for name, value in entry.items() if name not in dropped}
+        effect = effect_of(entry)
         with ledger.write("request", dry_run=dry_run) as transaction:
             state = _state(transaction)
             return journal.append(
@@ -656,17 +656,15 @@ class Team:
         with ledger.write("approve", dry_run=dry_run) as transaction:
             state = _state(transaction)
             request = _open(state, number, ledger.now())
-            row = request_action(request.effect, state.authority)
-            needed = max(1, state.authority.needed(request.population, row.needs or ""))
             if stale(request, state):
                 journal.append(transaction, "void", ledger.now(), request=number)
-                return Outcome(number, "VOID", 0, needed)
+                return Outcome(number, "VOID", 0, 0)
             _append_decision(ledger, transaction, request, APPROVE, why)
             decided = state.authority.requests[number]
-            approvals = len(state.authority.approvals(decided))
-            if approvals >= needed:
+            approvals, missing = len(state.authority.approvals(decided)), state.authority.missing(decided)
+            if not missing:
                 _carry_out(ledger, transaction, decided)
-            return Outcome(number, "EXECUTED" if approvals >= needed else OPEN, approvals, needed)
+            return Outcome(number, OPEN if missing else "EXECUTED", approvals, approvals + missing)
 
     def reject(self, number: int, *, why: str, dry_run: bool = False) -> Outcome:
         """Reject a request: it can no longer be approved."""

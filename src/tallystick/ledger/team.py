@@ -119,6 +119,8 @@ class Member(NamedTuple):
     kind: str
     roles: tuple[tuple[str, str | None], ...]
     ended: bool
+    entry: int = 0
+    """The ledger entry whose text is the name."""
 
 
 def names_of(transaction: Transaction, people: Any) -> dict[str, str]:
@@ -538,7 +540,7 @@ class Team:
                 for each in authority.grants.values()
                 if each.principal == person.id and each.revoked is None
             )
-            found.append(Member(person.id, names[person.id], person.kind, roles, person.ended is not None))
+            found.append(Member(person.id, names[person.id], person.kind, roles, person.ended is not None, person.seq))
         return found
 
     def make_token(

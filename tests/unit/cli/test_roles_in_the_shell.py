@@ -208,3 +208,16 @@ def test_a_ledger_without_roles_lists_nobody_and_needs_nothing(shell: Shell) -> 
     assert shell.succeed("token list --ledger alone.db") == "No tokens.\n"
     for words in ("account request alone --budget zcdp(rho=2) --why x", "ledger begin-roles --why x", "token create"):
         assert shell.type(f"{words} --ledger alone.db")[0] == 4
+
+
+def test_the_name_of_a_user_who_left_is_erased(shell: Shell) -> None:
+    named = [each["entry"] for each in shell.found("ledger members")["members"] if each["name"] == "ann"]
+    shell.type(f"ledger erase {named[0]} --why asked --request")
+    number = shell.found("account requests --open")["requests"][0]["request"]
+    assert shell.type(f"account approve {number} --why x", "bob")[0] == 7  # she has not ended
+    assert f"ledger erase {named[0]} " in shell.succeed("ledger end ann --why left")
+    shell.succeed(f"account approve {number} --why x", "bob")
+    shell.succeed("ledger purge")
+    assert "(erased)  ended" in shell.succeed("ledger members")
+    assert "intact" in shell.succeed("ledger verify")
+    assert "system user ann" not in shell.succeed("ledger export --level answers")

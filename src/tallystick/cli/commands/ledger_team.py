@@ -109,9 +109,12 @@ def revoke(
 def end(name: Person, why: Why, ledger: Place = None, dry_run: DryRun = False, as_json: Json = False) -> None:
     """End a person or machine, with all roles and tokens. For operators."""
     with opened(ledger) as book:
+        known = {name: each.entry for each in book.team.members() for name in (each.id, each.name)}
         number = book.team.end(name, why=why, dry_run=dry_run)
-    facts = {"name": name, "entry": number, "dry_run": dry_run}
+    facts = {"name": name, "entry": number, "named_in": known.get(name), "dry_run": dry_run}
     lines = [f"{name} has no role and no token any more: ledger entry {number}."]
+    if name in known:
+        lines.append(f"To erase the name, too: tallystick ledger erase {known[name]} --why REASON")
     _deliver("ledger.end", ledger, as_json, facts, lines, dry_run=dry_run)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput, Refused
-from tallystick.ledger import journal, opening, registry, views
+from tallystick.ledger import acting, journal, opening, registry, views
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.filters import LARGEST, Amount, Filter, quoted_delta
 from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit, short_accounts, would_spend
@@ -46,6 +46,10 @@ class Event:
     why: str
     plan: str
     amount: Amount
+    by: str = ""
+    """Name of who asked; empty for charges of earlier versions, which did not record it."""
+    principal: str = ""
+    """Id of who asked."""
 
     @property
     def loss(self) -> PrivacyLoss | None:
@@ -184,8 +188,11 @@ class Account:
             ) from None
 
     def paid(self, receipt: Receipt) -> Amount:
-        """Return what this account paid for a receipt."""
-        return next(Amount(self.currency, a0, a1) for who, _, _, a0, a1 in receipt.lines if who == self.id)
+        """Return what this account paid for a receipt, or what another allowance beside it paid for the same question."""
+        for who, _, _, a0, a1 in receipt.lines:
+            if who == self.id or self.ledger.account_by_id(who).shared_id == self.shared_id:
+                return Amount(self.currency, a0, a1)
+        raise InvalidInput("receipt", receipt.charge, f"a receipt of account {self.name!r}")
 
     def charge(
         self,
@@ -291,13 +298,16 @@ class Account:
         with self.ledger.store.read() as transaction:
             rows = transaction.rows("charges_of", self.id, check.count("after", after), most)
             told = journal.told_states(transaction, [ChargeRow(*row[:8]) for row in rows])
+            names = acting.names_in(transaction)
             is_new = [journal.is_new_format(transaction, row[0]) for row in rows]
         events = []
         for (*charge, a0, a1, text, reason), state, has_text in zip(rows, told, is_new, strict=True):
             row, body = ChargeRow(*charge), json.loads(text)
             paid = Amount(self.currency, a0, a1)
             why = (reason or ERASED) if has_text else body["why"]
-            events.append(Event(row.id, body["at"], state, row.key, why, body["plan"], paid))
+            principal = body["act"][0] if "act" in body else ""
+            by = names.get(principal, ERASED) if principal else ""
+            events.append(Event(row.id, body["at"], state, row.key, why, body["plan"], paid, by, principal))
         return events
 
     def limits_since(self, seq: int) -> list[Amount]:

@@ -522,6 +522,12 @@ class Team:
                 population=_population(transaction, population), why=committed(why),
             ).seq  # fmt: skip
 
+    def roles(self, population: str) -> set[str]:
+        """The roles of who acts here, on a population."""
+        ledger = self.ledger
+        number = ledger.account_row(population).id
+        return ledger.writer.watch.book.authority.roles_of(ledger.actor, number)
+
     def members(self) -> list[Member]:
         """The principals of a ledger, in the order in which they came."""
         ledger = self.ledger

@@ -90,6 +90,12 @@ class Account:
         """The account that is meant when the same question is found again: that above an allowance."""
         return self.path[1][0] if self.kind == journal.ALLOWANCE else self.id
 
+    @property
+    def promising(self) -> Account:
+        """The account whose limit protects people: that above an allowance, from which others pay, too."""
+        above = self.parent if self.kind == journal.ALLOWANCE else None
+        return self if above is None else above
+
     def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here
         raise Refused(
             "an account cannot be copied, stored or sent to another process, because it holds an open ledger. Try: "

@@ -69,6 +69,7 @@ def waiting(found: Asked) -> str:
     """The approvals that a request still needs, and from whom."""
     more = max(found.needed - found.approvals, 1)
     if not found.deciders:
-        return f"It needs {people(more, 'approval')}, and nobody may approve it: an owner gives the role approver."
+        return f"It needs {people(more, 'approval')}, and no approver is left: an owner gives the role."
     names = ", ".join(found.deciders)
-    return f"It needs {people(more, 'approval')} by: {names}. They type: tallystick account approve {found.number}"
+    how = f"tallystick account approve {found.number} --why REASON"
+    return f"It needs {people(more, 'approval')} by: {names}. They type: {how}"

@@ -1,6 +1,6 @@
-"""Who acts: the user of the operating system or of the database, or the principal of a token. Never the caller's word.
+"""The principal who acts: the user of the system or the database, or the owner of a token. No caller chooses it.
 
-A ledger without roles records who acted, and refuses nobody. Once roles began, every entry is judged before it is
+A ledger without roles records who acted, and refuses no user. Once roles began, every entry is judged before it is
 appended (``authority.py``), with the state that the hashed chain gives.
 """
 
@@ -114,7 +114,7 @@ def names_in(transaction: Transaction) -> dict[str, str]:
 
 
 def unknown(ledger: Ledger) -> NotAuthorised:
-    """The refusal of a user to whom nobody gave a role."""
+    """The refusal of a user without a role."""
     return NotAuthorised(
         f"{name_in(ledger.subject)} has no role in this ledger. Nothing was changed. An owner gives one",
         code="unknown_principal",

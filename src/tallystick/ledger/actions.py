@@ -1,12 +1,13 @@
 """The table of actions: which role may do what on a population.
 
-The documentation, the tests and the checks of the ledger read this one table. A cell holds one word:
+The documentation, the tests and the checks of the ledger read this one table. A cell holds one word. These are the
+words, with what a role with the cell may do:
 
-    YES     the role may do it
-    ALONE   the role may do it while nobody else has to approve, and may request it otherwise
-    ASK     the role may request it
-    OWN     the role may do it with things of its own
-    NO      the role may not do it
+- YES: do it.
+- ALONE: do it while no approval is needed, and request it otherwise.
+- ASK: request it.
+- OWN: do it with what belongs to the principal.
+- NO: nothing.
 """
 
 from __future__ import annotations
@@ -68,11 +69,11 @@ class Action(NamedTuple):
 
 
 _TABLE: Final = (
-    Action("see_population", "see the population, its datasets, limits per person and prices",
+    Action("see_population", "see the population, its datasets, limits per person and costs",
            YES, YES, YES, YES, YES, YES),
     Action("see_budget", "see the limit, what is used and the promise", YES, YES, YES, YES, YES, YES),
     Action("see_own", "see the own allowance and charges", OWN, OWN, OWN, NO, NO, OWN),
-    Action("plan", "plan a release and see its price", YES, YES, YES),
+    Action("plan", "plan a release and see its cost", YES, YES, YES),
     Action("release", "release a table, ask in SQL, suggest limits", YES, NO, YES),
     Action("replay", "see stored answers and list releases", YES, YES, YES, YES),
     Action("see_reasons", "see who asked for other releases, and why", YES, YES, NO, YES),
@@ -82,7 +83,7 @@ _TABLE: Final = (
     Action("register", "register or change a dataset, retire or remove it", ALONE, needs=DATA),
     Action("set_limit", "raise a limit, open or close an account", ALONE, ASK, needs=MONEY),
     Action("give_allowance", "give, raise or close an allowance", YES, NO, ASK, needs=MONEY),
-    Action("decide", "approve or reject the request of somebody else", NO, YES),
+    Action("decide", "approve or reject the request of another person", NO, YES),
     Action("withdraw", "withdraw a request", OWN, OWN, OWN),
     Action("change_people", "change owners, approvers and how many must approve", ALONE, ASK, needs=PEOPLE),
     Action("change_members", "change analysts, runners, and auditors and operators of this population", YES),
@@ -108,7 +109,7 @@ ACTIONS: Final = {action.name: action for action in _TABLE}
 
 
 def default_needed(approvers: int) -> int:
-    """Approvals that an action needs, if nobody set the number: by the number of approvers.
+    """Approvals that an action needs, if the number was not set: by the number of approvers.
 
     >>> [default_needed(approvers) for approvers in (0, 1, 2, 3, 4)]
     [0, 0, 1, 1, 2]

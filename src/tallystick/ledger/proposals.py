@@ -17,7 +17,7 @@ Names = Mapping[str, str]
 
 
 def in_words(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Names) -> str:
-    """What a request asks for. ``was`` is the state that the requester saw."""
+    """The change that a request asks for. ``was`` is the state that the requester saw."""
     return _WORDS[effect["kind"]](effect, was, book, names)
 
 

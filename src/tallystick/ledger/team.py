@@ -110,7 +110,7 @@ def _population(transaction: Transaction, name: str | None) -> int | None:
         raise opening.unknown_account(name, names)
     account = journal.AccountRow(*row)
     if account.parent_id is not None:
-        raise InvalidInput("population", name, "a population: an account that is no block of another one")
+        raise InvalidInput("population", name, "a population: an account that is not a block of another one")
     return account.id
 
 
@@ -221,7 +221,7 @@ def _allowance(above: journal.AccountRow, limit: Budget, principal: str, called:
 
 
 class Outcome(NamedTuple):
-    """What a decision led to: the state of the request, how many approvals it has, and how many it needs."""
+    """The state of a request after a decision, its approvals, and how many it needs."""
 
     request: int
     state: str
@@ -306,7 +306,7 @@ _SIGNED: Final[dict[str, Callable[[Ledger, Transaction, Mapping[str, Any]], dict
 
 
 def _no_check(ledger: Ledger, transaction: Transaction, effect: Mapping[str, Any]) -> None:
-    """What the requester saw, as numbers, says enough."""
+    """Compare nothing: the state that the requester saw says enough."""
 
 
 def _check_register(ledger: Ledger, transaction: Transaction, effect: Mapping[str, Any]) -> None:

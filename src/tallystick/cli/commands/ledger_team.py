@@ -163,7 +163,7 @@ def break_glass(
         number = book.team.break_glass(name, population, why=why, dry_run=dry_run)
     facts = {"name": name, "population": population, "entry": number, "dry_run": dry_run}
     lines = [
-        f"{name} is approver of {population}, and nobody approved it: ledger entry {number}.",
+        f"{name} is approver of {population}, without an approval: ledger entry {number}.",
         f"Every later card of {population} shows this.",
     ]
     _deliver("ledger.break-glass", ledger, as_json, facts, lines, dry_run=dry_run)

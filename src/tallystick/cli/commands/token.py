@@ -72,7 +72,7 @@ def _notes(number: int, out: Path | None, *, dry_run: bool) -> list[str]:
     if dry_run:
         return ["Nothing was changed. Without --dry-run this makes a token."]
     where = "It is not shown again." if out is None else f"Its secret is in {out}, and nowhere else."
-    return [f"Token {number}. {where} Whoever has it acts with its roles: keep it as a password."]
+    return [f"Token {number}. {where} A program that has it acts with its roles: keep it as a password."]
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from tallystick.cards.charts import Curve, budget_bar, dots, interval_chart, tra
 from tallystick.cards.meaning import frequencies
 from tallystick.digits import (
     interval,
+    moment,
     nearest,
     percent,
     percent_down,

@@ -194,7 +194,7 @@ class Account:
             ) from None
 
     def paid(self, receipt: Receipt) -> Amount:
-        """Return what this account paid for a receipt, or what another allowance beside it paid for the same question."""
+        """Return what this account paid for a receipt, or what an allowance beside it paid for the same question."""
         for who, _, _, a0, a1 in receipt.lines:
             if who == self.id or self.ledger.account_by_id(who).shared_id == self.shared_id:
                 return Amount(self.currency, a0, a1)

@@ -39,7 +39,7 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
         "region=regions.csv",
     ]
     added = ["dataset", "add", "visits.csv", "--population", "clinic", "--unit", "patient_id", "--limit", "rho=1"]
-    assert run([*added, *limits]) == 0
+    assert run([*added, *limits, "--keys", "region=regions.csv"]) == 0
     with Ledger(os.path.abspath("tallystick.db")) as ledger:
         ledger.govern(why="a team uses it")
         ledger.team.begin(why="a team uses it")

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Protects
@@ -66,6 +66,24 @@ class Event:
     def to_dict(self) -> dict[str, object]:
         """The charge as plain data."""
         return {**{f.name: getattr(self, f.name) for f in fields(self)}, "amount": self.amount.to_dict()}
+
+
+class Spender(NamedTuple):
+    """A person, and what they spent. Charges of earlier versions name nobody."""
+
+    name: str
+    principal: str
+    charges: int
+    amount: Amount
+
+
+def _more_spent(known: Spender | None, event: Event) -> Spender:
+    """What somebody spent with one more charge."""
+    name = event.by or "(not recorded)"
+    if known is None:
+        return Spender(name, event.principal, 1, event.amount)
+    total = Amount(event.amount.filter, known.amount.a0 + event.amount.a0, known.amount.a1 + event.amount.a1)
+    return Spender(name, event.principal, known.charges + 1, total)
 
 
 class Account:
@@ -315,6 +333,27 @@ class Account:
             by = names.get(principal, ERASED) if principal else ""
             events.append(Event(row.id, body["at"], state, row.key, why, body["plan"], paid, by, principal))
         return events
+
+    def spent_by(self) -> list[Spender]:
+        """What each person spent from this account and the accounts below it, the most first.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     clinic = ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient")
+        ...     _ = clinic.pay(ts.zcdp(rho=0.1), why="annual report")
+        ...     [(each.charges, str(each.amount)) for each in clinic.spent_by()]
+        [(1, 'rho 0.1')]
+        """
+        totals: dict[str, Spender] = {}
+        accounts = [self]
+        while accounts:
+            account = accounts.pop()
+            accounts += account.children
+            for event in account.history():
+                if event.paid:
+                    known = totals.get(event.principal)
+                    totals[event.principal] = _more_spent(known, event)
+        return sorted(totals.values(), key=lambda each: (-each.amount.a0, -each.amount.a1, each.name))
 
     def limits_since(self, seq: int) -> list[Amount]:
         """The limit that was in force at this entry of the ledger, and every later one, in order."""

@@ -128,3 +128,20 @@ def test_a_broken_glass_is_on_every_later_card(team: dict[str, Ledger]) -> None:
     [sentence] = view_of(after.facts)["without_approval"]
     assert sentence in after.to_html()
     assert "without approval" in sentence
+
+
+def test_the_budget_says_who_spent_what(team: dict[str, Ledger], capsys: pytest.CaptureFixture[str]) -> None:
+    ts.sql(COUNTS, ledger=team["ann"], rho=0.1, why="count")
+    ts.sql(SUMS, ledger=team["ben"], rho=0.05, why="sum")
+    spenders = team["owner"].open("clinic").spent_by()
+    assert [(each.name, each.charges, str(each.amount)) for each in spenders] == [
+        ("ann", 1, "rho 0.1"),
+        ("ben", 1, "rho 0.05"),
+    ]
+    capsys.readouterr()
+    assert run(["budget", "clinic", "--plot", "spent.svg"]) == 0
+    out = capsys.readouterr().out
+    assert "spent by" in out
+    assert "ann" in Path("spent.svg").read_text()
+    assert run(["charge", "list"]) == 0
+    assert "ann" in capsys.readouterr().out

@@ -143,6 +143,7 @@ class _View:
         self.authority = authority
         self.accounts, self.charges, self.lines = book.accounts, book.charges, book.lines
         self.datasets, self.quarantines, self.governed = book.datasets, book.quarantines, book.governed
+        self.erased, self.erased_answers = book.erased, book.erased_answers
         self.population = book.population
 
 

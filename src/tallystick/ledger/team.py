@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallystick.errors import InvalidInput, NotAuthorised, Refused
+from tallystick.errors import InvalidInput, LedgerIntegrity, NotAuthorised, Refused
 from tallystick.ledger import journal, opening
 from tallystick.ledger.acting import new_principal, new_token, principal_of, token_digest
 from tallystick.ledger.actions import ANALYST, CLASSES, OWNER, ROLES
@@ -548,7 +548,11 @@ class Team:
         check_reason(why)
         ledger.recover()
         trial = ledger.proposing()
-        operation(trial)
+        try:
+            operation(trial)
+        except LedgerIntegrity:  # an account that is only requested cannot be read
+            if not trial.captured or trial.captured[-1][0]["kind"] != "open":
+                raise
         found = trial.captured or []
         if len(found) != 1 or found[0][0]["kind"] not in EFFECTS:
             raise InvalidInput("operation", len(found), "one change that can be requested")

@@ -606,7 +606,7 @@ alone("key_add", principal=lambda team: team.ids["root"], public=PUBLIC, why="x"
 # -- what reaches more than one population
 
 
-@attack("needs_approval")
+@attack("not_authorised")
 def an_owner_erases_texts_of_another_population(team):
     number = team.grant_of("ann", "analyst", team.clinic)
     lowered = team.request_of("sue", lambda book: book.team.set_quorum("school", {"erasure": 0}, why="x"))
@@ -617,9 +617,10 @@ def an_owner_erases_texts_of_another_population(team):
 
 
 @attack("needs_approval")
-def one_population_erases_texts_of_another(team):
-    grant = team.grant_of("ann", "analyst", team.clinic)
-    number = team.request_of("sue", lambda book: book.erase(grant, why="x"))
+def one_population_erases_texts_of_both(team):
+    own = team.by("sue").team.grant(team.ids["eve"], "analyst", "school", why="x")
+    grants = [team.grant_of("ann", "analyst", team.clinic), own]
+    number = team.request_of("sue", lambda book: book.erase(*grants, why="x"))
     return [team.decision("tia", number), team.effect_of(number, "tia")]
 
 
@@ -860,8 +861,8 @@ def the_texts_of_an_open_request(team):
 @attack("no_principal")
 def an_erasure_in_the_name_of_another(team):
     number = team.request_of("root", lambda book: book.erase(team.grant_of("amy", "analyst", team.clinic), why="x"))
-    effect = {**team.effect_of(number, "tia"), "principal": team.ids["ann"]}
-    return [team.decision("bob", number), team.decision("tia", number), effect]
+    effect = {**team.effect_of(number, "bob"), "principal": team.ids["ann"]}
+    return [team.decision("bob", number), effect]
 
 
 # -- charges of others

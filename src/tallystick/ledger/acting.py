@@ -68,11 +68,11 @@ def introduce(ledger: Ledger, transaction: Transaction, turn: Turn) -> None:
     turn.act = act = known or Act(own or new_principal())
     if ledger.captured is not None:
         turn.capture = ledger.captured
+    if book is not None and has_roles and not book.authority.is_active(act.principal):
+        raise unknown(ledger)
     if known is None:
         ledger.writer.actors[ledger.subject] = act.principal
     if book is not None and has_roles:
-        if not book.authority.is_active(act.principal):
-            raise unknown(ledger)
         turn.judge = None if turn.capture is not None else Judge(book)
         return
     if own is None:

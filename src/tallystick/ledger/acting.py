@@ -101,6 +101,10 @@ def principal_of(transaction: Transaction, subject: str) -> str | None:
 
 def unknown(ledger: Ledger) -> NotAuthorised:
     """The refusal of a user to whom nobody gave a role."""
+    if ledger.acting is not None:
+        return NotAuthorised(
+            "the principal of this request is unknown or has ended. Nothing was changed", code="unknown_principal"
+        )
     return NotAuthorised(
         f"{name_in(ledger.subject)} has no role in this ledger. Nothing was changed. An owner gives one",
         code="unknown_principal",

@@ -46,26 +46,35 @@ def team(tmp_path, clock):
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_an_attack_is_refused_by_the_writer_and_found_when_it_is_forged(team, name):
+def test_an_attack_is_refused_by_the_writer_and_found_when_it_is_forged(team, name, stranger):
     code, make = ATTACKS[name]
     entries = make(team)
     assert verify_export(team.ledger.export(level="chain")).problems == ()
+    stranger.check(exported(team))
     refusal = team.refused_by_writer(entries)
     assert isinstance(refusal, NotAuthorised if code else LedgerIntegrity), refusal
     assert not code or refusal.code == code, refusal
     number = team.forge(entries)
     rule = str(refusal).split(". Nothing was changed")[0].split(". Try: ")[0].removeprefix(f"entry {number}: ")
+    with pytest.raises(stranger.Problem, match=f"entry {number}:"):
+        stranger.check(exported(team))
     for report in (team.ledger.verify(), verify_export(team.ledger.export(level="chain"))):
         assert report.problems, "not found"
         assert report.problems[0].lower() == f"entry {number}: {rule}".lower()
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_what_is_next_to_an_attack_is_allowed(team, name):
+def test_what_is_next_to_an_attack_is_allowed(team, name, stranger):
     entries = SOUND[name](team)
     team.forge(entries)
     report = verify_export(team.ledger.export(level="chain"))
     assert report.problems == ()
+    assert stranger.check(exported(team))["entries"] == team.ledger.head().seq
+
+
+def exported(team: Team) -> bytes:
+    """The chain as a checker gets it who knows the format alone."""
+    return "".join(f"{line}\n" for line in team.ledger.export(level="chain")).encode("ascii")
 
 
 # -- approvals

@@ -53,7 +53,13 @@ class LocalFiles:
                     "second name of the file"
                 )
             seen.add(found)
-        return _index(folder, relation, session)
+        kept = index_at(folder.as_uri(), relation.partitionSchema(), session)
+        if int(kept.allFiles().size()) != len(local):  # Spark lists nothing where it finds no folder
+            raise Refused(
+                "Spark does not find the private copies of this table's files. Set TMPDIR to a folder whose path has "
+                "only letters and digits"
+            )
+        return kept
 
     def _folder(self) -> Path:
         """Return a new private folder for the files of one relation."""
@@ -103,14 +109,17 @@ def _version(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _index(folder: Path, relation: Any, session: Any) -> Any:
-    """Return an index of the files in a folder. Its partitions have the values in the names of their folders."""
+def index_at(uri: str, columns: Any, session: Any) -> Any:
+    """Return an index of one file, or of the files in a folder.
+
+    ``columns`` are those of partitions: the names of folders below ``uri`` have their values. The index has no options
+    of a reader: these could leave out files, or name another folder.
+    """
     java = session._jvm
     rooms = java.org.apache.spark.sql.execution.datasources
     nothing = java.scala.Option.apply(None)
-    root = java.org.apache.hadoop.fs.Path(folder.as_uri())
+    roots = java.PythonUtils.toSeq([java.org.apache.hadoop.fs.Path(java.java.net.URI(uri))])
     no_cache = getattr(getattr(rooms, "NoopCache$"), "MODULE$")
-    columns = java.scala.Option.apply(relation.partitionSchema())
-    roots = java.PythonUtils.toSeq([root])
-    own = session._jsparkSession
-    return rooms.InMemoryFileIndex(own, roots, relation.options(), columns, no_cache, nothing, nothing)
+    no_options = java.PythonUtils.toScalaMap(java.java.util.HashMap())
+    declared = java.scala.Option.apply(columns)
+    return rooms.InMemoryFileIndex(session._jsparkSession, roots, no_options, declared, no_cache, nothing, nothing)

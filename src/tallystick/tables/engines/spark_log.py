@@ -48,8 +48,9 @@ class QuietLog:
         if is_on:
             self._end()
             raise Refused(
-                "Spark's log cannot be switched off during a release, and it can quote rows. Remove the filter from "
-                "the configuration of Log4j 2, or use Spark's own logging library, and start the application again"
+                "Spark's log cannot be switched off during a release, and it can quote rows. Remove the filter and "
+                "monitorInterval from the configuration of Log4j 2, or use Spark's own logging library, and start the "
+                "application again"
             )
 
     def close(self) -> None:
@@ -95,8 +96,13 @@ class QuietLog:
         logs.updateLoggers()
 
     def _is_on(self) -> bool:
-        """True if a message could be logged all the same: a filter of the whole log comes before the levels."""
-        if self._logs().getConfiguration().getFilter() is not None:
+        """True if a message could be logged all the same.
+
+        A filter of the whole log comes before the levels. A configuration that is watched is read again when its file
+        changes, and the levels with it.
+        """
+        configuration = self._logs().getConfiguration()
+        if configuration.getFilter() is not None or configuration.getWatchManager().getIntervalSeconds() > 0:
             return True
         find = self._java.org.slf4j.LoggerFactory.getLogger  # Spark's own way, whichever library is behind it
         return any(find(name).isErrorEnabled() for name in _ASKED)

@@ -313,6 +313,21 @@ def test_a_filter_that_keeps_the_log_on_is_refused(spark: Any, tmp_path: Path) -
     assert ask(spark, tmp_path).used.a0 > 0
 
 
+def test_a_log_whose_configuration_is_read_again_is_refused(spark: Any, tmp_path: Path) -> None:
+    """The levels would come back during a release."""
+    (tmp_path / "log4j2.properties").write_text("monitorInterval=30\nrootLogger.level=off\n")
+    context = spark._jvm.org.apache.logging.log4j.core.LoggerContext.getContext(False)
+    before = context.getConfigLocation()
+    context.setConfigLocation(spark._jvm.java.io.File(str(tmp_path / "log4j2.properties")).toURI())
+    try:
+        with pytest.raises(Refused, match="monitorInterval"):
+            ask(spark, tmp_path)
+    finally:
+        context.setConfigLocation(before)
+        spark.sparkContext.setLogLevel("OFF")
+    assert ask(spark, tmp_path).used.a0 > 0
+
+
 def test_the_log_stays_off_while_tasks_of_a_failed_release_run(spark: Any) -> None:
     name = "org.apache.spark.executor.Executor"
     logging = spark._jvm.org.apache.logging.log4j

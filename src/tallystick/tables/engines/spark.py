@@ -186,6 +186,7 @@ class SparkEngine:
             frame = self._of(table)
             _refuse_readers(frame)
             refuse_layout(frame._jdf.queryExecution().analyzed())
+            self.held.check_found()
             for files, columns in refuse_files(self.sources[table]._jdf.queryExecution().analyzed(), self.session):
                 self._read_a_row(files, columns)
 

@@ -23,6 +23,7 @@ class LocalFiles:
     def __init__(self) -> None:
         self._scratch: Scratch | None = None
         self._versions: dict[Path, tuple[int, int]] = {}
+        self._indexes: list[tuple[Any, int]] = []
         self.marks: dict[str, frozenset[str]] = {}
         """Marks of each opened file, by the path that Spark listed."""
         self.reals: dict[str, str] = {}
@@ -53,12 +54,10 @@ class LocalFiles:
                     "second name of the file"
                 )
             seen.add(found)
-        kept = index_at(folder.as_uri(), relation.partitionSchema(), session)
-        if int(kept.allFiles().size()) != len(local):  # Spark lists nothing where it finds no folder
-            raise Refused(
-                "Spark does not find the private copies of this table's files. Set TMPDIR to a folder whose path has "
-                "only letters and digits"
-            )
+        # a path without escapes: the URI of a folder with other letters than ASCII is another path to Hadoop
+        root = session._jvm.org.apache.hadoop.fs.Path("file", None, str(folder))
+        kept = index_at(root, relation.partitionSchema(), session)
+        self._indexes.append((kept, len(local)))
         return kept
 
     def _folder(self) -> Path:
@@ -77,6 +76,14 @@ class LocalFiles:
             kept = file.snapshot(inside, f"part-{number:06}")
         self._versions[kept] = _version(kept)
         return file.id
+
+    def check_found(self) -> None:
+        """Refuse snapshots that Spark does not find: where it finds no folder, it reads no rows."""
+        if any(int(index.allFiles().size()) != number for index, number in self._indexes):
+            raise Refused(
+                "Spark does not find the private copies of this table's files. Set TMPDIR to a folder whose path "
+                "has only ASCII characters"
+            )
 
     def unchanged(self) -> bool:
         """False if a snapshot is a hard link and its file was written to."""
@@ -109,16 +116,16 @@ def _version(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def index_at(uri: str, columns: Any, session: Any) -> Any:
-    """Return an index of one file, or of the files in a folder.
+def index_at(root: Any, columns: Any, session: Any) -> Any:
+    """Return an index of one file, or of the files in a folder, by its path in Hadoop.
 
-    ``columns`` are those of partitions: the names of folders below ``uri`` have their values. The index has no options
+    ``columns`` are those of partitions: the names of folders below ``root`` have their values. The index has no options
     of a reader: these could leave out files, or name another folder.
     """
     java = session._jvm
     rooms = java.org.apache.spark.sql.execution.datasources
     nothing = java.scala.Option.apply(None)
-    roots = java.PythonUtils.toSeq([java.org.apache.hadoop.fs.Path(java.java.net.URI(uri))])
+    roots = java.PythonUtils.toSeq([root])
     no_cache = getattr(getattr(rooms, "NoopCache$"), "MODULE$")
     no_options = java.PythonUtils.toScalaMap(java.java.util.HashMap())
     declared = java.scala.Option.apply(columns)

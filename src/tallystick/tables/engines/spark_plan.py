@@ -292,7 +292,7 @@ def _of_one_file(leaf: Any, file: str, session: Any) -> Any:
     relation, columns, _, *others = _parts(leaf)
     _, _, *parts = _parts(relation)
     no_columns = java.org.apache.spark.sql.types.StructType()
-    index = index_at(file, no_columns, session)
+    index = index_at(java.org.apache.hadoop.fs.Path(java.java.net.URI(file)), no_columns, session)
     alone = relation.copy(index, no_columns, *parts, session._jsparkSession)
     return leaf.copy(alone, columns, java.scala.Option.apply(None), *others)
 

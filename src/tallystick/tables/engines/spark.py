@@ -103,11 +103,6 @@ class SparkEngine:
         self.rows = rows
         self.held = LocalFiles()
         session = given.sparkSession if hasattr(given, "sparkSession") else given
-        check_application(session)
-        _check_process(session)
-        self.session = _own_session(session)
-        check_hadoop(self.session)
-        self.most_partitions = int(self.session.conf.get(_PARTITIONS))
         self.sizes: dict[str, int] = {}
         self.kept: dict[str, Any] = {}
         self.checkpoints: dict[str, Any] = {}
@@ -117,7 +112,21 @@ class SparkEngine:
         self.origins: dict[str, Origin] = {}
         self.mark = uuid.uuid4().hex[:8]
         self.log = QuietLog(session)
-        self.log.start()  # last: whoever has an engine closes it
+        self.log.start()  # before the settings are read: Py4J would log their values
+        try:
+            self.session = self._checked(session)
+            self.most_partitions = int(self.session.conf.get(_PARTITIONS))
+        except BaseException:
+            self.log.close()  # nobody else does, without an engine
+            raise
+
+    def _checked(self, session: Any) -> Any:
+        """Return a session of our own. Refuse an application and a process in which rows could decide about success."""
+        check_application(session)
+        _check_process(session)
+        own = _own_session(session)
+        check_hadoop(own)
+        return own
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         # The user's temporary views live in the user's session; ours gets the same rows under a name of ours. It is a

@@ -76,6 +76,7 @@ def ask(spark: Any, tmp_path: Path) -> Any:
         "spark.task.maxFailures",
         "spark.dynamicAllocation.cachedExecutorIdleTimeout",
         "spark.sql.codegen.cache.maxEntries",
+        "spark.yarn.max.executor.failures",
         "spark.of.a.plugin",
     ],
 )
@@ -201,6 +202,7 @@ def hadoop(spark: Any, name: str, value: str) -> Iterator[None]:
     ("name", "value"),
     [
         ("io.file.buffer.size", "2147483647"),
+        ("mapreduce.input.pathFilter.class", "org.apache.hadoop.mapred.OutputLogFilter"),
         ("io.file.buffer.size", "64k"),
         ("ipc.maximum.response.length", "1000"),
         ("parquet.page.verify-checksum.enabled", "true"),

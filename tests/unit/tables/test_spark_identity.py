@@ -966,17 +966,17 @@ def test_nothing_before_the_charge_depends_on_a_row(spark: Any, tmp_path: Path) 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    (tmp_path / "inside").mkdir()
+    (tmp_path / "deep_times").mkdir()
     far = pa.array([{"at": 1 << 62}, {"at": 0}], pa.struct([("at", pa.timestamp("ms"))]))
-    pq.write_table(pa.table({"who": [1, 2], "visit": far}), tmp_path / "inside" / "part-0.parquet")
+    pq.write_table(pa.table({"who": [1, 2], "visit": far}), tmp_path / "deep_times" / "part-0.parquet")
     columns = "who BIGINT, visit STRUCT<at: TIMESTAMP>"
-    spark.sql(f"CREATE TABLE inside ({columns}) USING parquet LOCATION '{tmp_path / 'inside'}'")
+    spark.sql(f"CREATE TABLE deep_times ({columns}) USING parquet LOCATION '{tmp_path / 'deep_times'}'")
     raising = "SELECT IF(who = 2, raise_error('a row'), who) AS who FROM"
-    spark.sql(f"CREATE TEMPORARY VIEW a_view AS {raising} inside")
+    spark.sql(f"CREATE TEMPORARY VIEW a_view AS {raising} deep_times")
     spark.sql(f"CREATE TEMPORARY VIEW of_values AS {raising} VALUES (1L), (2L) AS t(who)")
     ledger = Ledger(tmp_path / "ledger.db")
     try:
-        for name, state in {"inside": "COMMITTED", "a_view": "CLOSED", "of_values": "CLOSED"}.items():
+        for name, state in {"deep_times": "COMMITTED", "a_view": "CLOSED", "of_values": "CLOSED"}.items():
             account = ledger.open(name, budget=ts.zcdp(rho=9000), unit="person")
             with contextlib.suppress(Unavailable):
                 people_counted(account, spark, name)
@@ -984,7 +984,7 @@ def test_nothing_before_the_charge_depends_on_a_row(spark: Any, tmp_path: Path) 
     finally:
         for view in ("a_view", "of_values"):
             spark.catalog.dropTempView(view)
-        spark.sql("DROP TABLE inside")
+        spark.sql("DROP TABLE deep_times")
 
 
 def test_a_file_that_spark_cannot_read_is_refused_before_the_charge(spark: Any, tmp_path: Path) -> None:

@@ -323,16 +323,19 @@ class Account:
     ) -> None:
         """Record that a dataset, view or extract is about this population, for good.
 
-        ``source`` is the path of a file, or a public text that says where the data are; it can belong to one
-        population only (``tallystick dataset add`` also says whom it protects, and its caps and bounds). ``note`` is
-        public and kept in the chain, ``fixed`` is what no update may change (the unit), and ``least_price`` is what
+        ``source`` is the path of a file or a folder, or a public text that says where the data are; it can belong to
+        one population only (``tallystick dataset add`` also says whom it protects, and its caps and bounds). ``note``
+        is public and kept in the chain, ``fixed`` is what no update may change (the unit), and ``least_price`` is what
         every plan on the source must cost (default: rho 0.0001 or epsilon 0.01). ``marks`` are further facts by which
         the same data are recognised under another name.
         """
-        if source is not None and os.path.isfile(source):
+        is_folder = source is not None and os.path.isdir(source)
+        if source is not None and (is_folder or os.path.isfile(source)):
             place, status = os.path.realpath(source), os.stat(source)
             source, inode = f"file {place}", f"inode {status.st_dev}:{status.st_ino}"  # as tables.identity names them
-            marks = {*marks, source, inode, f"{inode}@{status.st_mtime_ns}"}
+            marks = {*marks, source, inode}
+            if not is_folder:  # a folder is written with every file that it gets
+                marks |= {f"{inode}@{status.st_mtime_ns}"}
         registry.register(
             self,
             dataset,

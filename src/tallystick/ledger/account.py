@@ -134,8 +134,7 @@ class Account:
         """Partitions of this block and of each block above it; a table must keep to all of them."""
         if self.kind == "population":
             return []
-        with self.ledger.store.read() as transaction:
-            return [opening.partition_of(transaction, number) for number, _, name in self.path if name is not None]
+        return [self.ledger.partition_of(number) for number, _, name in self.path if name is not None]
 
     def guarantee(self) -> PrivacyLoss:
         """The loss this account promises never to exceed, against any adaptive analyst: its limit."""

@@ -56,10 +56,8 @@ def open_account(
             row = transaction.row("account_named", name) or _insert(ledger, transaction, wanted, partition)
     account = AccountRow(*row)
     _same(account, wanted, named_unit(limit, unit), _first_limit(ledger, account))
-    if partition is not None:
-        with ledger.store.read() as transaction:
-            if partition_of(transaction, account.id) != partition:
-                raise Refused(f"block {name!r} exists and is cut along other rows; what a block is never changes")
+    if partition is not None and ledger.partition_of(account.id) != partition:
+        raise Refused(f"block {name!r} exists and is cut along other rows; what a block is never changes")
     return account
 
 

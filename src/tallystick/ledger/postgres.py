@@ -457,6 +457,8 @@ def _explained(place: Place, error: Exception) -> TallystickError | None:
     """The error of tallystick for an error of the driver; None for any other error."""
     import psycopg
 
+    if isinstance(error, UnicodeError | psycopg.DataError):
+        return LedgerIntegrity(f"the ledger {place} cannot hold this value, such as text that is not Unicode")
     if not isinstance(error, psycopg.Error):
         return None
     reason = error.diag.message_primary or type(error).__name__

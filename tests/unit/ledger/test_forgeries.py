@@ -388,6 +388,36 @@ def test_to_erase_a_charge_that_is_withheld_is_refused_and_does_not_tell_how_it_
     assert lost == [(numbers[0],), ()]
 
 
+def test_to_erase_the_last_entry_of_a_charge_that_is_withheld_does_not_tell_how_it_ended(ledger, people, place):
+    told = set()
+    for number in closed_together(people):
+        [(last,)] = rows_of(place, "SELECT last_seq FROM charge WHERE id = ?", number)
+        with pytest.raises(Refused) as refused:
+            ledger.erase(last, why="mine", dry_run=True)
+        told.add(str(refused.value).replace(f"entry {last} ", ""))
+    assert told == {"ledger has no text that can be erased"}
+
+
+def test_a_sweep_does_not_count_what_failed_while_its_outcome_is_withheld(ledger, people, clock):
+    """Of three charges that run, one fails. The second has no answer because its lease ran out, the third has one."""
+    first, second, third = (
+        spend(people, 5, key=key, source="visits.csv", lease=10).begin() for key in ("first", "second", "third")
+    )
+    first.burn()
+    third.commit("withheld")
+    clock.seconds += 60
+    assert ledger.recover() == (0, 0)
+    assert people.clear(why="looked at the log") == [first.id, second.id]
+
+
+def test_a_sweep_counts_the_failure_that_closes_the_data_and_none_after_it(ledger, people, clock):
+    for key in ("first", "second"):
+        spend(people, 5, key=key, source="visits.csv", lease=10).begin()
+    clock.seconds += 60
+    assert ledger.recover() == (0, 1)
+    assert len(people.clear(why="looked at the log")) == 2
+
+
 @pytest.mark.parametrize("level", ["chain", "record", "answers"])
 def test_an_export_that_was_asked_for_before_a_failure_and_is_read_after_it_is_refused(ledger, people, level):
     lines = ledger.export(level=level)

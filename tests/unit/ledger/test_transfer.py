@@ -11,6 +11,7 @@ from crash.tampering import furnished
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger import Ledger, Signer, import_ledger
 from tallystick.ledger.chain import GENESIS, canonical, link
+from tallystick.ledger.offline import verify_export
 
 
 @pytest.fixture
@@ -101,6 +102,52 @@ def test_what_is_only_equal_to_the_number_of_an_entry_is_none(tmp_path, lines, s
     lines[1] = json.dumps({**first, "seq": seq})
     with pytest.raises(LedgerIntegrity, match="no number"):
         import_ledger(lines, tmp_path / "new.db")
+
+
+SPOILED = {
+    "a field of a line that is not read": lambda line: line.update(note="0") if line.get("seq") == 2 else None,
+    "a number that is only equal": lambda line: line.update(seq=True) if line.get("seq") == 1 else None,
+    "an answer beside another entry": lambda line: line.update(answer=None) if line.get("seq") == 2 else None,
+    "a field of the last line": lambda line: line.update(note="0") if "checkpoint" in line else None,
+    "a lower level": lambda line: line.update(level="chain") if "level" in line else None,
+    "another level": lambda line: line.update(level="record") if "level" in line else None,
+    "no answer": lambda line: line.pop("answer", None),
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_a_line_of_an_export_says_what_its_level_says_and_nothing_else(tmp_path, lines, name):
+    data = [json.loads(line) for line in lines]
+    for line in data:
+        SPOILED[name](line)
+    spoiled = [canonical(line) for line in data]
+    assert spoiled != lines
+    assert verify_export(lines).problems == ()
+    assert verify_export(spoiled).problems
+    assert raised(lambda: import_ledger(spoiled, tmp_path / "new.db")) in ("LedgerIntegrity", "InvalidInput")
+
+
+def rewritten(lines, change):
+    """The export with other entries, which are linked and signed again."""
+    signer, head, found = Signer(b"m" * 32), GENESIS, []
+    for line in map(json.loads, lines):
+        if "body" in line:
+            body = json.loads(line["body"])
+            change(body)
+            head = link(head, canonical(body))
+            line |= {"body": canonical(body), "hash": head}
+        if "checkpoint" in line:
+            said = {**line["checkpoint"], "head": head}
+            line = {"checkpoint": said, "by": signer.public, "signature": signer.sign(said)}
+        found.append(canonical(line))
+    return found
+
+
+@pytest.mark.parametrize("text", ["\ud800", "people\0"])
+def test_text_that_a_server_cannot_hold_is_refused_in_words(lines, postgres, text):
+    forged = rewritten(lines, lambda body: body.update(principal=text) if "principal" in body else None)
+    with pytest.raises(LedgerIntegrity, match="cannot hold this value"):
+        import_ledger(forged, fresh_schema(postgres))
 
 
 def test_an_export_cannot_name_a_file_outside_the_anchors(tmp_path, config):

@@ -100,6 +100,7 @@ class Ledger:
             self._anchor = AnchorFile(self.id, config)
             self.writer = Writer(self.id, Signer.of_user_if_there(config))
             self.store.on_end(self.writer.end)
+            self.store.on_read(self._anchor.read)  # before the snapshot: another writer may move it on meanwhile
             if older is not None:
                 self._use_older(older)
             if not inspect:
@@ -158,8 +159,8 @@ class Ledger:
         Rows and bodies of entries can be edited in the store. What a question rests on is compared with this state.
         With ``whole`` no checkpoint is used, so that the state has every charge.
         """
-        anchor, newest = self._anchor.read(), journal.head(transaction)
-        known = None if anchor is None else Position(*anchor)
+        anchor = transaction.seen or self._anchor.read()  # a writer has no snapshot, and nobody else can write
+        known, newest = None if anchor is None else Position(*anchor), journal.head(transaction)
         book = self.writer.book_now(transaction, known, newest, whole=whole)
         if book is not None and known is not None and known != newest:
             self._anchor.write(Anchor(*newest))  # its seal was checked: this host must not see less after that

@@ -191,12 +191,14 @@ class Transaction(Protocol):
     """Statements run inside one database transaction.
 
     ``latest`` is the newest entry, once it was looked at. ``tags`` find charges by their keys and questions; None in a
-    ledger of format 2 that was not written to since. ``turn`` is what the ledger notes at the start of a write.
+    ledger of format 2 that was not written to since. ``turn`` is what the ledger notes at the start of a write, and
+    ``seen`` what it notes before the snapshot of a reader.
     """
 
     latest: tuple[int, str] | None
     tags: Tags | None
     turn: Any
+    seen: Any
 
     def run(self, statement: str, *values: Any) -> int:
         """Run a named statement; return how many rows it changed."""
@@ -260,6 +262,9 @@ class Store(Protocol):
 
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""
+
+    def on_read(self, note: Callable[[], Any]) -> None:
+        """Register a function that is called before a snapshot is taken; a reader finds its result in ``seen``."""
 
     def on_end(self, seal: Check) -> None:
         """Register a function that is called at the end of a write, before it is durable (seals)."""

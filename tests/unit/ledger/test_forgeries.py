@@ -704,3 +704,20 @@ def connect(place, statement):
 
     with psycopg.connect(place, autocommit=True) as connection:
         connection.execute(statement.encode())
+
+
+def test_a_reader_believes_its_snapshot_while_another_process_moves_the_anchor(ledger, people, governed, place):
+    """The anchor is read before the snapshot. Later it can name an entry that the snapshot does not have."""
+    with ledger.store.read() as transaction:
+        head = journal.head(transaction)
+        with Ledger(place, clock=ledger._clock) as other:
+            answered(other.open("people"), "meanwhile", 1)
+        assert ledger._anchor.read().seq > head.seq
+        assert ledger.believed(transaction).accounts[people.id].used0 == 10
+    assert people.used.a0 == 15
+
+
+@pytest.mark.parametrize("column", ["signature", "key"])
+def test_a_seal_has_one_spelling(ledger, people, governed, place, column):
+    edited(place, (f"UPDATE seal SET {column} = upper({column})", ()))
+    assert any("seal" in problem for problem in ledger.verify().problems)

@@ -397,7 +397,7 @@ class Ledger:
     def _require_account(self, book: Book, row: AccountRow) -> None:
         """Raise ``LedgerIntegrity`` if an account differs from the chain in what never changes: currency, unit, path.
 
-        A plan is priced by these, so another currency in the row would be a lower cost.
+        The cost of a plan rests on these: in another currency the same number is less.
         """
         known = book.accounts.get(row.id)
         if known is None or known[:_CHANGING] != row[:_CHANGING]:
@@ -446,7 +446,7 @@ class Ledger:
         return [self._account(row) for row in rows]
 
     def partition_of(self, account_id: int) -> Partition:
-        """How a block was cut from its parent."""
+        """Return how a block was cut from its parent."""
         with self.store.read() as transaction:
             book = self.believed(transaction)
             if book is None:
@@ -547,8 +547,8 @@ class Ledger:
     def _require_told(self, transaction: Transaction, charge_id: int, final: dict[str, Any]) -> None:
         """Refuse an answer that the chain of a governed ledger lacks, or calls erased or withheld. Rows do not count.
 
-        A checkpoint lists no answers. For those before it a signature is enough, unless its key is retired: whoever has
-        a stolen key can sign in place of an earlier entry.
+        A checkpoint lists no answers. For those before it a signature is enough, unless its key is retired: the thief
+        of a key can sign in place of an earlier entry.
         """
         book = self.believed(transaction)
         if book is None:

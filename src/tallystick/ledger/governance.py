@@ -10,7 +10,6 @@ the keys are found from the newest entry alone, without a table that could be ed
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import checkpoints, journal
-from tallystick.ledger.chain import GENESIS, canonical, check_reason, digest, link
+from tallystick.ledger.chain import GENESIS, canonical, check_reason, digest, fields_of, link
 from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position
 from tallystick.ledger.replay import GOVERNED, Book, Broken, WriterKey, may_sign
-from tallystick.ledger.retirement import RETIRED_START
+from tallystick.ledger.retirement import RETIRED_START, require_not_retired
 from tallystick.ledger.signing import Signer, verified
 from tallystick.ledger.store import tried
 from tallystick.ledger.texts import committed, opens
@@ -264,7 +263,7 @@ class Watch:
         try:
             if seq != self.position.seq + 1 or link(self.position.hash, body) != stored:
                 raise Broken(f"entry {seq} does not have its hash: it or an earlier entry was altered")
-            if seq >= self.book.signed_from and canonical(json.loads(body)) != body:
+            if seq >= self.book.signed_from and canonical(fields_of(seq, body)) != body:
                 raise Broken(f"entry {seq} is not canonical JSON")
             self.book.apply(seq, body)
         except (Broken, Refused, ValueError) as problem:
@@ -290,8 +289,19 @@ class Watch:
                 raise _altered(f"the totals of account {number} differ from the chain: the table was edited")
         self.compared = dict(self.book.accounts)
         self.require_registrations(transaction)
-        if self.book.datasets and transaction.rows("datasets_noted", len(RETIRED_START), RETIRED_START):
-            self.require_entries(transaction)  # marks lead to data that are retired
+
+    def require_open(self, transaction: Transaction, first: int, last: int) -> None:
+        """Raise if a charge that begins in these entries is about data that are retired.
+
+        Notes and marks say so, which are not in the state. They are compared with the chain before they are read here.
+        """
+        if not self.book.datasets or not transaction.rows("datasets_noted", len(RETIRED_START), RETIRED_START):
+            return
+        self.require_entries(transaction)
+        for number in range(first, last + 1):
+            source = self.book.sources.get(number)
+            if source is not None:
+                require_not_retired(transaction, [source])
 
     def require_registrations(self, transaction: Transaction) -> None:
         """Raise ``LedgerIntegrity`` if a registration or its note differs from the chain."""
@@ -408,6 +418,7 @@ class Writer:
         self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
         self.watch.require_end(newest)
         self.watch.require_tables(transaction)
+        self.watch.require_open(transaction, turn.first.seq + 1, newest.seq)
         self.sealed = newest
 
 

@@ -11,14 +11,13 @@ Each function runs inside one write transaction and appends exactly one entry, o
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import BelowLeastPrice, IdempotencyConflict, LedgerIntegrity, Quarantined, Refused, Remedy
-from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, checked, digest, link
+from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, checked, digest, fields_of, link
 from tallystick.ledger.denial import denied
 from tallystick.ledger.filters import LARGEST, UNITS_0, Amount, Filter
 from tallystick.ledger.retirement import require_not_retired
@@ -242,8 +241,7 @@ def stored_entry(transaction: Transaction, seq: int) -> dict[str, Any]:
     row = transaction.row("entry_at", seq)
     if row is None:
         raise LedgerIntegrity(f"entry {seq} is missing", remedies=[Remedy("verify_ledger")])
-    body: dict[str, Any] = json.loads(row[2])
-    return body
+    return fields_of(seq, str(row[2]))
 
 
 def linked_entry(transaction: Transaction, position: Position) -> dict[str, Any]:
@@ -252,8 +250,7 @@ def linked_entry(transaction: Transaction, position: Position) -> dict[str, Any]
     before = transaction.row("entry_at", position.seq - 1) if position.seq > 1 else (0, GENESIS)
     if row is None or before is None or link(str(before[1]), str(row[2])) != position.hash:
         raise LedgerIntegrity(f"entry {position.seq} was altered", remedies=[Remedy("verify_ledger")])
-    body: dict[str, Any] = json.loads(row[2])
-    return body
+    return fields_of(position.seq, str(row[2]))
 
 
 def entry_body(transaction: Transaction, seq: int) -> dict[str, Any]:

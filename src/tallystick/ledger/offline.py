@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tallystick.errors import Refused
-from tallystick.ledger.chain import canonical, link
+from tallystick.errors import LedgerIntegrity, Refused
+from tallystick.ledger.chain import canonical, fields_of, link
 from tallystick.ledger.governance import START, seal_terms
 from tallystick.ledger.journal import Position
 from tallystick.ledger.replay import Book, Broken
@@ -35,7 +34,7 @@ class _Reading:
         is_next = type(line.get("seq")) is int and line["seq"] == seq  # true and 1.0 are equal to 1, and are no numbers
         if not is_next or not isinstance(body, str) or link(self.head.hash, body) != line.get("hash"):
             raise Broken(f"entry {seq} is missing or was altered")
-        entry = json.loads(body)
+        entry = fields_of(seq, body)
         has_answer = self.level == ANSWERS and entry.get("kind") == "commit"
         needed = {"seq", "hash", "body", *(["answer"] if has_answer else [])}
         if not needed <= line.keys() <= needed | {"seal", *([] if self.level == CHAIN else ["texts"])}:
@@ -121,7 +120,7 @@ def verify_export(lines: Iterable[str], *, by: str | None = None) -> Report:
             continue
         try:
             reading.take(line)
-        except (Broken, Refused, ValueError, LookupError, TypeError) as problem:
+        except (Broken, Refused, LedgerIntegrity, ValueError, LookupError, TypeError) as problem:
             problems.append(str(problem) or "an entry cannot be read")
             break
     if not problems:

@@ -662,7 +662,7 @@ def test_data_stay_retired_while_the_marks_in_an_entry_are_edited(ledger, people
     assert in_a_moment(place, edit, undo, ask) == "LedgerIntegrity"
     assert (ledger.head(), raised(ask)) == (head, "Retired")
     ledger.accounts()  # replays the chain as it is, again
-    monkeypatch.setattr(governance.Watch, "require_entries", lambda *given: None)
+    monkeypatch.setattr(governance.Watch, "require_open", lambda *given: None)
     assert in_a_moment(place, edit, undo, ask) == "ok"
 
 
@@ -721,3 +721,27 @@ def test_a_reader_believes_its_snapshot_while_another_process_moves_the_anchor(l
 def test_a_seal_has_one_spelling(ledger, people, governed, place, column):
     edited(place, (f"UPDATE seal SET {column} = upper({column})", ()))
     assert any("seal" in problem for problem in ledger.verify().problems)
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_data_stay_retired_also_if_a_trigger_undoes_the_edit_in_time(ledger, people, place, monkeypatch, is_checked):
+    """The charge is admitted while the note is edited. The entry of the charge puts the note back."""
+    people.register("visits", source="visits.csv", least_price=ts.zcdp(rho=2e-12))
+    ledger.govern(why="a team uses it")
+    people.retire("visits", why="the study is over")
+    [(number, note)] = rows_of(place, "SELECT entry, body FROM entry_text WHERE body LIKE '%retired/1%'")
+    edited(place, ("UPDATE entry_text SET body = 'open' WHERE entry = ?", (number,)))
+    back = f"UPDATE entry_text SET body = '{note}' WHERE entry = {number}"
+    if "://" in place:
+        connect(place, "DROP TRIGGER entry_text_no_update ON entry_text")
+        body = f"BEGIN {back}; RETURN NEW; END"
+        connect(place, f"CREATE FUNCTION put_back() RETURNS trigger LANGUAGE plpgsql AS $${body}$$")
+        connect(place, "CREATE TRIGGER put_back BEFORE INSERT ON entry FOR EACH ROW EXECUTE FUNCTION put_back()")
+    else:
+        connect(place, "DROP TRIGGER entry_text_no_update")
+        connect(place, f"CREATE TRIGGER put_back BEFORE INSERT ON entry BEGIN {back}; END")
+    if not is_checked:
+        monkeypatch.setattr(governance.Watch, "require_open", lambda *given: None)
+    head = ledger.head().seq
+    found = raised(lambda: spend(people, 5, key="asked", source="visits.csv").begin())
+    assert (found, ledger.head().seq) == (("Retired", head) if is_checked else ("ok", head + 1))

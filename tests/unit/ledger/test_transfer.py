@@ -7,9 +7,9 @@ import json
 import pytest
 
 from crash.stores import fresh_schema, raised, spend
-from crash.tampering import furnished
+from crash.tampering import edited, furnished
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
-from tallystick.ledger import Ledger, Signer, import_ledger
+from tallystick.ledger import Budget, Ledger, Signer, import_ledger
 from tallystick.ledger.chain import GENESIS, canonical, link
 from tallystick.ledger.offline import verify_export
 
@@ -177,3 +177,36 @@ def test_a_signing_key_is_made_once_and_kept_private(config):
     assert first.seed.hex() not in repr(first)
     (config / "signing_key").write_text("nonsense")
     assert raised(Signer.of_user) == "Unavailable"
+
+
+DEEP = "[" * 100_000
+UNREADABLE = {
+    "deep": DEEP,
+    "a deep field": '{"at":1,"kind":' + DEEP,
+    "many digits": '{"kind":"close","at":' + "9" * 5000 + "}",
+    "no number": '{"at":NaN,"kind":"close"}',
+    "a list": "[]",
+    "nothing": "",
+    "null": "null",
+    "no kind": '{"at":1,"kind":[]}',
+    "no time": '{"\\ud800":1,"kind":"close"}',
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_an_entry_that_cannot_be_read_is_a_problem_and_not_a_crash(ledger, place, tmp_path, name):
+    """Its hash is right: whoever can write to a ledger that is not governed can make such a chain."""
+    people, body = ledger.open("people", budget=Budget.zcdp(1), unit="person"), UNREADABLE[name]
+    lines, position = list(ledger.export()), ledger.head()
+    head, signer = link(position.hash, body), Signer(b"m" * 32)
+    said = {"ledger": ledger.id, "seq": position.seq + 1, "head": head, "at": 1}
+    export = [
+        *lines[:-1],
+        canonical({"seq": position.seq + 1, "hash": head, "body": body}),
+        canonical({"checkpoint": said, "by": signer.public, "signature": signer.sign(said)}),
+    ]
+    assert verify_export(export).problems
+    assert raised(lambda: import_ledger(export, tmp_path / "copy.db")) == "LedgerIntegrity"
+    edited(place, ("INSERT INTO entry VALUES (?, ?, ?)", (position.seq + 1, head, body)))
+    assert ledger.verify().problems
+    assert raised(lambda: spend(people, 1).begin()) == "LedgerIntegrity"

@@ -729,7 +729,7 @@ def test_data_stay_retired_also_if_a_trigger_undoes_the_edit_in_time(ledger, peo
     people.register("visits", source="visits.csv", least_price=ts.zcdp(rho=2e-12))
     ledger.govern(why="a team uses it")
     people.retire("visits", why="the study is over")
-    [(number, note)] = rows_of(place, "SELECT entry, body FROM entry_text WHERE body LIKE '%retired/1%'")
+    [(number, note)] = rows_of(place, "SELECT entry, body FROM entry_text WHERE body LIKE ?", "%retired/1%")
     edited(place, ("UPDATE entry_text SET body = 'open' WHERE entry = ?", (number,)))
     back = f"UPDATE entry_text SET body = '{note}' WHERE entry = {number}"
     if "://" in place:

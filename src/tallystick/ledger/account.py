@@ -296,6 +296,7 @@ class Account:
     def limits_since(self, seq: int) -> list[Amount]:
         """The limit that was in force at this entry of the ledger, and every later one, in order."""
         with self.ledger.store.read() as transaction:
+            self.ledger.believed(transaction)  # the seal of the newest entry, which the others lead to
             limits = opening.limits_of(transaction, self.id)
         earlier = [limit for at, limit in limits if at <= seq]
         later = [limit for at, limit in limits if at > seq]

@@ -134,7 +134,7 @@ def link(previous: str, body: str) -> str:
 
 
 def fields_of(seq: int, body: str) -> dict[str, Any]:
-    """Return the fields of an entry. Raise ``LedgerIntegrity`` for a text that is no entry at all.
+    """Return the fields of an entry. Raise ``LedgerIntegrity`` for another text.
 
     >>> fields_of(2, '{"at":5,"kind":"close"}')
     {'at': 5, 'kind': 'close'}

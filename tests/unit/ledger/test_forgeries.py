@@ -745,3 +745,14 @@ def test_data_stay_retired_also_if_a_trigger_undoes_the_edit_in_time(ledger, peo
     head = ledger.head().seq
     found = raised(lambda: spend(people, 5, key="asked", source="visits.csv").begin())
     assert (found, ledger.head().seq) == (("Retired", head) if is_checked else ("ok", head + 1))
+
+
+def test_a_limit_of_the_past_is_not_read_from_an_entry_that_was_edited(ledger, people, governed, place):
+    """Cards say which limit was in force."""
+    people.raise_limit(Budget(Filter("zcdp"), 200, 0), why="more")
+    raised_at, opened_at = ledger.head().seq, people.id
+    assert [limit.a0 for limit in people.limits_since(1)] == [100, 200]
+    for seq in (raised_at, opened_at):
+        entry = entry_of(place, seq)
+        edit, undo = overwritten(seq, {**entry, "limit": [10, 0]}), overwritten(seq, entry)
+        assert in_a_moment(place, edit, undo, lambda: people.limits_since(1)) == "LedgerIntegrity"

@@ -340,10 +340,7 @@ class Writer:
 
     def begin(self, transaction: Transaction, newest: Position, anchor: Position | None) -> journal.Turn:
         """Note the start of a turn; refuse a governed ledger whose newest entry is not sealed."""
-        if self.newest[0] != newest.hash:
-            body = journal.linked_entry(transaction, newest)
-            self.newest = newest.hash, int(body["at"]), pointer_of(newest.seq, body)
-        _, at, governed = self.newest
+        _, at, governed = self._looked_at(transaction, newest)
         turn = journal.Turn(newest, at, self.ledger, governed)
         if anchor is not None and anchor != newest:
             self.require_known(transaction, governed, anchor)
@@ -356,6 +353,13 @@ class Writer:
                 self.sealed = newest
             turn.signer = self.signer
         return turn
+
+    def _looked_at(self, transaction: Transaction, newest: Position) -> tuple[str, int, int | None]:
+        """Hash, time and governing entry of the newest entry, remembered until there is a newer one."""
+        if self.newest[0] != newest.hash:
+            body = journal.linked_entry(transaction, newest)
+            self.newest = newest.hash, int(body["at"]), pointer_of(newest.seq, body)
+        return self.newest
 
     def require_known(self, transaction: Transaction, governed: int | None, anchor: Position) -> None:
         """Raise ``LedgerIntegrity`` if the newest entry names other keys than the entry that this host has seen."""
@@ -373,7 +377,7 @@ class Writer:
     ) -> list[WriterKey]:
         """The keys of the ledger by its newest entry, which must go on from the one that this host has seen."""
         newest = newest or journal.head(transaction)
-        governed = pointer_of(newest.seq, journal.linked_entry(transaction, newest))
+        _, _, governed = self._looked_at(transaction, newest)
         if anchor is not None and anchor != newest:
             self.require_known(transaction, governed, anchor)
         return self.keys_at(transaction, governed)

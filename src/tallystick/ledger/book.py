@@ -561,6 +561,8 @@ class Ledger:
         if is_known and book.answers.get(charge_id) != final.get("answer_hash"):
             altered = f"the stored answer of ledger entry {charge_id} is not the one of the chain"
             raise LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
+        if charge_id in book.distrusted():
+            raise governance.signed_by_thief(charge_id)
         if charge_id in book.erased_answers:
             raise Refused(f"the answer of ledger entry {charge_id} was erased. Asked again, it is charged again")
         if any(number == charge_id and row[1] is None for (number, _), row in book.quarantines.items()):

@@ -199,12 +199,17 @@ def require_signed(
     is_signed = may_sign(keys, public, at) and verified(terms, public, signature)
     stolen = [key.distrusted_from for key in keys if key.public == public and key.distrusted_from is not None]
     if stolen and charge.last_seq >= stolen[0]:
-        raise Refused(
-            f"the answer of ledger entry {charge.id} was signed by a key that was stolen. Ask again under a new key",
-            remedies=[Remedy("set_argument", argument="key", value="NEW")],
-        )
+        raise signed_by_thief(charge.id)
     if not is_signed or digest(begun["plan"]) != begun["plan_hash"]:
         raise _altered(f"the stored answer of ledger entry {charge.id} has no valid signature")
+
+
+def signed_by_thief(charge: int) -> Refused:
+    """The refusal of an answer that a stolen key signed."""
+    return Refused(
+        f"the answer of ledger entry {charge} was signed by a key that was stolen. Ask again under a new key",
+        remedies=[Remedy("set_argument", argument="key", value="NEW")],
+    )
 
 
 def read_only() -> Refused:

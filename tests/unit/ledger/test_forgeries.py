@@ -580,6 +580,31 @@ def test_a_retired_key_signs_nothing_in_place_of_an_earlier_entry(
     assert ask(people)[0] == FORGED
 
 
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+def test_an_answer_of_a_stolen_key_is_not_returned_from_an_entry_before_the_theft(
+    ledger, people, governed, place, tmp_path, monkeypatch, has_checkpoint
+):
+    """The row of the charge says which entry signs its answer. The thief copies the signature into an earlier entry."""
+    ledger.add_key(SECOND.public, why="a second host")
+    with opened(place, with_key(SECOND, tmp_path / "second"), clock=ledger._clock) as second:
+        account = second.open("people")
+        charge = spend(account, 5, key="theirs").begin()
+        early = answered(account, "early", 1) + 1
+        charge.commit(FORGED)
+    ledger.retire_key(SECOND.public, why="it was stolen", distrusted_from=early + 1)
+    if has_checkpoint:
+        ledger.make_checkpoint()
+    ask = stored_under("theirs")
+    with pytest.raises(Refused, match="a key that was stolen"):
+        ask(people)
+    moved = ("UPDATE charge SET last_seq = ? WHERE id = ?", (early, charge.id))
+    edited(place, overwritten(early, entry_of(place, early + 1)), moved)
+    assert outcomes(ledger, place, ask)[0] in ("Refused", "LedgerIntegrity")
+    assert outcomes(ledger, place, ask)[1] in ("Refused", "LedgerIntegrity")
+    monkeypatch.setattr(Ledger, "_require_told", lambda *given: None)
+    assert ask(people)[0] == FORGED
+
+
 def test_answers_of_a_retired_key_are_found_behind_a_checkpoint(ledger, people, governed, place, tmp_path):
     ledger.add_key(SECOND.public, why="a second host")
     with opened(place, with_key(SECOND, tmp_path / "second"), clock=ledger._clock) as second:

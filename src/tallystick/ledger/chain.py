@@ -133,6 +133,20 @@ def link(previous: str, body: str) -> str:
     return hashlib.sha256(DOMAIN + bytes.fromhex(previous) + body.encode()).hexdigest()
 
 
+def fields_of(seq: int, body: str) -> dict[str, Any]:
+    """Return the fields of an entry. Raise ``LedgerIntegrity`` for another text.
+
+    >>> fields_of(2, '{"at":5,"kind":"close"}')
+    {'at': 5, 'kind': 'close'}
+    """
+    fields: Any = None
+    with contextlib.suppress(ValueError, RecursionError):
+        fields = json.loads(body)
+    if not isinstance(fields, dict) or type(fields.get("kind")) is not str or type(fields.get("at")) is not int:
+        raise LedgerIntegrity(f"entry {seq} cannot be read", remedies=[Remedy("verify_ledger")])
+    return fields
+
+
 # Answers in the record: canonical JSON with dtype, shape and values; never pickle.
 #
 # The same answer always becomes the same bytes, and the bytes always become the same answer.

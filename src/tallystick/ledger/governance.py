@@ -10,18 +10,18 @@ the keys are found from the newest entry alone, without a table that could be ed
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import checkpoints, journal
-from tallystick.ledger.chain import GENESIS, canonical, check_reason, digest, link
+from tallystick.ledger.chain import GENESIS, canonical, check_reason, digest, fields_of, link
 from tallystick.ledger.filters import LARGEST
-from tallystick.ledger.journal import ChargeRow, Position
+from tallystick.ledger.journal import AccountRow, ChargeRow, Position
 from tallystick.ledger.replay import GOVERNED, Book, Broken, WriterKey, may_sign
+from tallystick.ledger.retirement import RETIRED_START, require_not_retired
 from tallystick.ledger.signing import Signer, verified
 from tallystick.ledger.store import tried
 from tallystick.ledger.texts import committed, opens
@@ -176,9 +176,13 @@ def require_seal(transaction: Transaction, ledger: str, position: Position, keys
         )
 
 
-def require_vouched(transaction: Transaction, keys: list[WriterKey], charge: int, answer_hash: str) -> None:
+def require_vouched(
+    transaction: Transaction, ledger: str, keys: list[WriterKey], charge: int, answer_hash: str
+) -> None:
     """Raise ``LedgerIntegrity`` unless the owner vouched for an answer from before governance."""
-    vouched = journal.stored_entry(transaction, keys[0].added)["vouched"]
+    position = _position(transaction, keys[0].added)
+    vouched = journal.linked_entry(transaction, position)["vouched"]
+    require_seal(transaction, ledger, position, keys)
     if [charge, _body_digest(transaction, charge), answer_hash] not in vouched:
         raise _altered(
             f"the answer of ledger entry {charge} is from before governance, and its owner does not vouch for it"
@@ -195,12 +199,17 @@ def require_signed(
     is_signed = may_sign(keys, public, at) and verified(terms, public, signature)
     stolen = [key.distrusted_from for key in keys if key.public == public and key.distrusted_from is not None]
     if stolen and charge.last_seq >= stolen[0]:
-        raise Refused(
-            f"the answer of ledger entry {charge.id} was signed by a key that was stolen. Ask again under a new key",
-            remedies=[Remedy("set_argument", argument="key", value="NEW")],
-        )
+        raise signed_by_thief(charge.id)
     if not is_signed or digest(begun["plan"]) != begun["plan_hash"]:
         raise _altered(f"the stored answer of ledger entry {charge.id} has no valid signature")
+
+
+def signed_by_thief(charge: int) -> Refused:
+    """The refusal of an answer that a stolen key signed."""
+    return Refused(
+        f"the answer of ledger entry {charge} was signed by a key that was stolen. Ask again under a new key",
+        remedies=[Remedy("set_argument", argument="key", value="NEW")],
+    )
 
 
 def read_only() -> Refused:
@@ -226,11 +235,11 @@ class Watch:
 
     book: Book = field(default_factory=Book)
     position: Position = START
-    is_new: bool = True
-    """True until every account was compared once."""
+    compared: Mapping[int, AccountRow] = field(default_factory=dict)
+    """The accounts as they were when they were compared with the table."""
 
-    def follow(self, transaction: Transaction, ledger: str, trusted: set[str], sealed: int) -> list[int]:
-        """Replay the entries that are new since the last call; return the accounts whose totals or limits moved.
+    def follow(self, transaction: Transaction, ledger: str, trusted: set[str], sealed: int) -> None:
+        """Replay the entries that are new since the last call.
 
         Up to the entry ``sealed`` a seal was checked, which covers all entries before it. Signatures after it are
         checked here: those of the writer itself, who must not sign what an edited entry says.
@@ -240,23 +249,26 @@ class Watch:
             self._forget()  # a transaction of ours was not committed
         if not self.position.seq:
             self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), self.position)
-        before = {} if self.is_new else dict(self.book.accounts)
-        self.is_new = False
         self.book.signed_from = sealed + 1
         while rows := transaction.rows("entries_after", self.position.seq, 1000):
             for seq, stored, body in rows:
                 self._apply(int(seq), str(stored), str(body))
-        return [number for number, row in self.book.accounts.items() if before.get(number) is not row]
+
+    def require_end(self, newest: Position) -> None:
+        """Raise ``LedgerIntegrity`` unless the replay ended at the entry whose seal was checked or is made."""
+        if self.position != newest:
+            self._forget()
+            raise _altered(f"the entries do not end at entry {newest.seq}: the store answers in two ways")
 
     def _forget(self) -> None:
         """Begin again with the next turn."""
-        self.book, self.position, self.is_new = Book(), START, True
+        self.book, self.position, self.compared = Book(), START, {}
 
     def _apply(self, seq: int, stored: str, body: str) -> None:
         try:
             if seq != self.position.seq + 1 or link(self.position.hash, body) != stored:
                 raise Broken(f"entry {seq} does not have its hash: it or an earlier entry was altered")
-            if seq >= self.book.signed_from and canonical(json.loads(body)) != body:
+            if seq >= self.book.signed_from and canonical(fields_of(seq, body)) != body:
                 raise Broken(f"entry {seq} is not canonical JSON")
             self.book.apply(seq, body)
         except (Broken, Refused, ValueError) as problem:
@@ -264,14 +276,37 @@ class Watch:
             raise _altered(str(problem)) from None
         self.position = Position(seq, stored)
 
-    def require_tables(self, transaction: Transaction, accounts: Iterable[int]) -> None:
-        """Raise ``LedgerIntegrity`` if the row of one of these accounts, or a registration, differs from the chain."""
-        for number in accounts:
-            row = transaction.row("account_by_id", number)
-            if row is None or tuple(row) != tuple(self.book.accounts[number]):
+    def require_entries(self, transaction: Transaction) -> None:
+        """Raise ``LedgerIntegrity`` if the entry of a registration was altered. Marks of data are in entries alone."""
+        for row in self.book.datasets:
+            if _body_digest(transaction, row.seq) != self.book.digests.get(row.seq):
+                self._forget()
+                raise _altered(f"the registration of {row.name!r} was altered in entry {row.seq}")
+
+    def require_tables(self, transaction: Transaction) -> None:
+        """Raise ``LedgerIntegrity`` if a registration, or an account that moved since the last call, differs from the
+        chain. The first call compares every account.
+        """
+        for number, known in self.book.accounts.items():
+            row = known if self.compared.get(number) is known else transaction.row("account_by_id", number)
+            if row is None or tuple(row) != tuple(known):
                 self._forget()
                 raise _altered(f"the totals of account {number} differ from the chain: the table was edited")
+        self.compared = dict(self.book.accounts)
         self.require_registrations(transaction)
+
+    def require_open(self, transaction: Transaction, first: int, last: int) -> None:
+        """Raise if a charge that begins in these entries is about data that are retired.
+
+        Notes and marks say so, which are not in the state. They are compared with the chain before they are read here.
+        """
+        if not self.book.datasets or not transaction.rows("datasets_noted", len(RETIRED_START), RETIRED_START):
+            return
+        self.require_entries(transaction)
+        for number in range(first, last + 1):
+            source = self.book.sources.get(number)
+            if source is not None:
+                require_not_retired(transaction, [source])
 
     def require_registrations(self, transaction: Transaction) -> None:
         """Raise ``LedgerIntegrity`` if a registration or its note differs from the chain."""
@@ -310,10 +345,7 @@ class Writer:
 
     def begin(self, transaction: Transaction, newest: Position, anchor: Position | None) -> journal.Turn:
         """Note the start of a turn; refuse a governed ledger whose newest entry is not sealed."""
-        if self.newest[0] != newest.hash:
-            body = journal.linked_entry(transaction, newest)
-            self.newest = newest.hash, int(body["at"]), pointer_of(newest.seq, body)
-        _, at, governed = self.newest
+        _, at, governed = self._looked_at(transaction, newest)
         turn = journal.Turn(newest, at, self.ledger, governed)
         if anchor is not None and anchor != newest:
             self.require_known(transaction, governed, anchor)
@@ -327,6 +359,13 @@ class Writer:
             turn.signer = self.signer
         return turn
 
+    def _looked_at(self, transaction: Transaction, newest: Position) -> tuple[str, int, int | None]:
+        """Hash, time and governing entry of the newest entry, remembered until there is a newer one."""
+        if self.newest[0] != newest.hash:
+            body = journal.linked_entry(transaction, newest)
+            self.newest = newest.hash, int(body["at"]), pointer_of(newest.seq, body)
+        return self.newest
+
     def require_known(self, transaction: Transaction, governed: int | None, anchor: Position) -> None:
         """Raise ``LedgerIntegrity`` if the newest entry names other keys than the entry that this host has seen."""
         known = pointer_of(anchor.seq, journal.linked_entry(transaction, anchor))
@@ -338,22 +377,36 @@ class Writer:
             self.keys = governed, keys_of(transaction, self.ledger, governed)
         return self.keys[1]
 
-    def keys_now(self, transaction: Transaction, anchor: Position | None) -> list[WriterKey]:
+    def keys_now(
+        self, transaction: Transaction, anchor: Position | None, newest: Position | None = None
+    ) -> list[WriterKey]:
         """The keys of the ledger by its newest entry, which must go on from the one that this host has seen."""
-        newest = journal.head(transaction)
-        governed = pointer_of(newest.seq, journal.linked_entry(transaction, newest))
+        newest = newest or journal.head(transaction)
+        _, _, governed = self._looked_at(transaction, newest)
         if anchor is not None and anchor != newest:
             self.require_known(transaction, governed, anchor)
         return self.keys_at(transaction, governed)
 
-    def book_now(self, transaction: Transaction, anchor: Position | None) -> Book | None:
-        """The state that the hashed chain gives, if the ledger is governed: what a reader may believe."""
-        keys = self.keys_now(transaction, anchor)
+    def book_now(
+        self, transaction: Transaction, anchor: Position | None, newest: Position, *, whole: bool = False
+    ) -> Book | None:
+        """The state that the hashed chain gives, if the ledger is governed: what a reader may believe.
+
+        With ``whole`` it is replayed from the first entry, also if a checkpoint is there.
+        """
+        if self.sealed == self.watch.position == newest == anchor and (not whole or not self.watch.book.start):
+            return self.watch.book  # nothing is new
+        keys = self.keys_now(transaction, anchor, newest)
         if not keys:
             return None
-        require_seal(transaction, self.ledger, journal.head(transaction), keys)
-        trusted = {key.public for key in keys if key.retired is None}
-        self.watch.follow(transaction, self.ledger, trusted, journal.head(transaction).seq)
+        if self.sealed != newest:
+            require_seal(transaction, self.ledger, newest, keys)
+            self.sealed = newest
+        if whole:
+            self.watch = Watch()
+        trusted = {key.public for key in keys if key.retired is None and not whole}
+        self.watch.follow(transaction, self.ledger, trusted, newest.seq)
+        self.watch.require_end(newest)
         return self.watch.book
 
     def end(self, transaction: Transaction) -> None:
@@ -369,9 +422,12 @@ class Writer:
         transaction.run("seal_insert", newest.seq, turn.signer.public, signature)
         is_changed = turn.governed is not None and turn.governed > turn.first.seq
         keys = keys_of(transaction, self.ledger, turn.governed) if is_changed else self.keys[1]
-        trusted = {key.public for key in keys if key.retired is None}
-        moved = self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
-        self.watch.require_tables(transaction, moved)
+        is_first = keys[0].added > turn.first.seq  # what the owner vouches for is compared with the whole chain
+        trusted = {key.public for key in keys if key.retired is None and not is_first}
+        self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
+        self.watch.require_end(newest)
+        self.watch.require_tables(transaction)
+        self.watch.require_open(transaction, turn.first.seq + 1, newest.seq)
         self.sealed = newest
 
 

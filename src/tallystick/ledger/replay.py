@@ -213,8 +213,8 @@ class Book:
     datasets: list[DatasetRow] = field(default_factory=list)
     blocks: dict[tuple[int, str], Blocks] = field(default_factory=dict)  # by parent and partition
     children: dict[int, list[int]] = field(default_factory=dict)
-    partitions: list[tuple[int, list[Any]]] = field(default_factory=list)
-    """The parent of each block, and how the block was cut from it."""
+    partitions: dict[int, list[Any]] = field(default_factory=dict)
+    """How each block of a partition was cut from its parent, by account."""
     signed_from: int = 0
     """First entry whose signatures are checked. The seal of the newest entry covers all entries before it."""
     items: set[tuple[int, int]] = field(default_factory=set)
@@ -329,6 +329,12 @@ class Book:
         above = self.accounts[account_id].parent_id
         return account_id if above is None else self.population(above)
 
+    def path(self, account_id: int) -> tuple[tuple[int, int | None, str | None], ...]:
+        """An account and the accounts above it, up to its population: number, parent and partition of each."""
+        account = self.accounts[account_id]
+        own = (account.id, account.parent_id, account.partition_name)
+        return (own,) if account.parent_id is None else (own, *self.path(account.parent_id))
+
     def closed(self, source: str | None, populations: set[int]) -> bool:
         """True if a failure on the source or on one of the populations is not cleared."""
         return source is not None and any(
@@ -426,7 +432,7 @@ def _open(book: Book, seq: int, entry: dict[str, Any]) -> None:
         blocks = book.blocks.setdefault((parent, partition.name), Blocks())
         blocks.require_apart(partition)
         blocks.add(partition)
-        book.partitions.append((parent, entry["partition"]))
+        book.partitions[seq] = entry["partition"]
     book.names[entry["name"]] = seq
     if parent is not None:
         book.children.setdefault(parent, []).append(seq)

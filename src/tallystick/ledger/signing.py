@@ -91,8 +91,11 @@ def verified(value: object, public: str, signature: str) -> bool:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     try:
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
-        key.verify(bytes.fromhex(signature), DOMAIN + canonical(value).encode())
+        raw_key, raw_signature = bytes.fromhex(public), bytes.fromhex(signature)
+        if (raw_key.hex(), raw_signature.hex()) != (public, signature):
+            return False  # upper case and spaces are no part of the format
+        key = Ed25519PublicKey.from_public_bytes(raw_key)
+        key.verify(raw_signature, DOMAIN + canonical(value).encode())
     except (InvalidSignature, ValueError, TypeError):
         return False
     return True

@@ -49,7 +49,7 @@ LOG_PAGES: Final = 4000  # how long the log grows before a commit moves it into 
 class SqliteTransaction:
     """Named statements on one connection."""
 
-    __slots__ = ("_execute", "_probe", "latest", "tags", "turn")
+    __slots__ = ("_execute", "_probe", "latest", "seen", "tags", "turn")
 
     def __init__(self, connection: sqlite3.Connection, probe: Probe | None, tags: Tags | None = None) -> None:
         self._execute = connection.execute
@@ -57,6 +57,7 @@ class SqliteTransaction:
         self.latest: tuple[int, str] | None = None
         self.tags = tags
         self.turn: Any = None
+        self.seen: Any = None
 
     def run(self, statement: str, *values: Any) -> int:
         """Run a named statement; return how many rows it changed."""
@@ -104,6 +105,7 @@ class SqliteStore:
         self._listener: Listener = _nobody
         self._check: Check = _anything
         self._seal: Check = _anything
+        self._note: Callable[[], Any] = _anywhere
         self.tags: Tags | None = None
         self._lock: Lock = unlocked
         self._on_connect: Callable[[], None] = _anywhere
@@ -260,9 +262,11 @@ class SqliteStore:
             connection = self._connected()
             if self._durability:
                 self._durability.require_log()
+            seen = self._note()
             connection.execute("BEGIN")
             try:
                 transaction = SqliteTransaction(connection, None, self._known_tags(connection))
+                transaction.seen = seen
                 self._settle(_newest(transaction), _nobody)  # a reader has no turn, so it moves no anchor
                 yield transaction
             finally:
@@ -324,6 +328,10 @@ class SqliteStore:
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""
         self._check = check
+
+    def on_read(self, note: Callable[[], Any]) -> None:
+        """Register a function that is called before a snapshot is taken; a reader finds its result in ``seen``."""
+        self._note = note
 
     def on_end(self, seal: Check) -> None:
         """Register a function that is called at the end of a write, before it is durable (seals)."""

@@ -40,6 +40,8 @@ DATASET_READ: Final = (
 )
 """Registrations with the texts of their notes."""
 
+# Numbers that a function gets are cast: in PostgreSQL a function of another user in the ledger's schema could fit the
+# type of a bare number better than the server's own, and would be called with the rights of the writer.
 STATEMENTS: Final[dict[str, str]] = {
     "head": "SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1",
     "entry_insert": "INSERT INTO entry (seq, hash, body) VALUES (?, ?, ?)",
@@ -80,11 +82,14 @@ STATEMENTS: Final[dict[str, str]] = {
     "datasets_stored": f"SELECT {DATASET_COLUMNS} FROM dataset ORDER BY seq",
     "datasets_noted": (
         "SELECT DISTINCT d.name FROM dataset d LEFT JOIN entry_text n ON n.entry = d.seq AND n.field = 'note' "
-        "WHERE substr(coalesce(n.body, d.note), 1, ?) = ?"
+        "WHERE substr(coalesce(n.body, d.note), 1, CAST(? AS INTEGER)) = ?"
     ),
     "dataset_entries": ("SELECT d.name, d.source, e.body FROM dataset d JOIN entry e ON e.seq = d.seq ORDER BY d.seq"),
     "source_owner": "SELECT population_id FROM dataset WHERE source = ? LIMIT 1",
     "source_entry": "SELECT seq FROM dataset WHERE source = ? ORDER BY seq DESC LIMIT 1",
+    "sources_of_one_dataset": (
+        "SELECT 1 FROM dataset a JOIN dataset b ON b.name = a.name WHERE a.source = ? AND b.source = ? LIMIT 1"
+    ),
     "least_of_source": f"SELECT max(least0) FROM {NEWEST} WHERE name IN (SELECT name FROM dataset WHERE source = ?)",
     "least_of_population": f"SELECT coalesce(max(least0), 0) FROM {NEWEST} WHERE population_id = ?",
     "quarantine_insert": "INSERT INTO quarantine (charge_id, population_id, source, cause) VALUES (?, ?, ?, ?)",
@@ -113,7 +118,8 @@ STATEMENTS: Final[dict[str, str]] = {
         f"{CHARGE_READ} JOIN tag t ON t.charge_id = c.id WHERE t.key_tag IN (?, ?) ORDER BY t.key_tag = ?"
     ),
     "charge_keys": (
-        "SELECT key FROM charge WHERE principal = ? AND state <> 'REFUNDED' AND substr(key, 1, ?) = ? AND id < ? "
+        "SELECT key FROM charge WHERE principal = ? AND state <> 'REFUNDED' AND substr(key, 1, CAST(? AS INTEGER)) = ? "
+        "AND id < ? "
         "ORDER BY id"
     ),
     "charge_keys_tagged": (
@@ -185,12 +191,14 @@ class Transaction(Protocol):
     """Statements run inside one database transaction.
 
     ``latest`` is the newest entry, once it was looked at. ``tags`` find charges by their keys and questions; None in a
-    ledger of format 2 that was not written to since. ``turn`` is what the ledger notes at the start of a write.
+    ledger of format 2 that was not written to since. ``turn`` is what the ledger notes at the start of a write, and
+    ``seen`` what it notes before the snapshot of a reader.
     """
 
     latest: tuple[int, str] | None
     tags: Tags | None
     turn: Any
+    seen: Any
 
     def run(self, statement: str, *values: Any) -> int:
         """Run a named statement; return how many rows it changed."""
@@ -254,6 +262,9 @@ class Store(Protocol):
 
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""
+
+    def on_read(self, note: Callable[[], Any]) -> None:
+        """Register a function that is called before a snapshot is taken; a reader finds its result in ``seen``."""
 
     def on_end(self, seal: Check) -> None:
         """Register a function that is called at the end of a write, before it is durable (seals)."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import LedgerIntegrity, Refused, Remedy, TallystickError, Unavailable
 from tallystick.ledger import checkpoints
-from tallystick.ledger.chain import GENESIS, canonical, link
+from tallystick.ledger.chain import GENESIS, canonical, fields_of, link
 from tallystick.ledger.governance import seal_terms
 from tallystick.ledger.journal import About, ChargeRow, Position, stored_entry, tags_of
 from tallystick.ledger.replay import ENDED, Book, Broken
@@ -181,10 +181,10 @@ def _replayed(transaction: Transaction, book: Book, start: Position, problems: l
         try:
             if link(previous, body) != found_hash:
                 raise Broken(f"entry {seq} does not have its hash: it or an earlier entry was altered")
-            if canonical(json.loads(body)) != body:
+            if canonical(fields_of(seq, body)) != body:
                 raise Broken(f"entry {seq} is not canonical JSON")
             book.apply(seq, body)
-        except (Broken, Refused) as error:
+        except (Broken, Refused, LedgerIntegrity, ValueError) as error:
             problems.append(str(error))
             return book, Position(seq, previous)  # what follows a broken entry proves nothing
         previous = found_hash

@@ -228,6 +228,8 @@ class Watch:
     position: Position = START
     is_new: bool = True
     """True until every account was compared once."""
+    notes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Salts and texts that were found to open a commitment."""
 
     def follow(self, transaction: Transaction, ledger: str, trusted: set[str], sealed: int) -> list[int]:
         """Replay the entries that are new since the last call; return the accounts whose totals or limits moved.
@@ -283,15 +285,25 @@ class Watch:
     def _edited_registration(self, transaction: Transaction) -> str | None:
         """The name of a dataset whose row or note differs from the chain. Units, bounds and ends are in notes."""
         known = self.book.datasets
-        stored = [tuple(row) for row in transaction.rows("datasets_stored")]
-        if stored != [tuple(row) for row in known]:
-            return next((row.name for row in known if tuple(row) not in stored), "a dataset")
+        stored = transaction.rows("registrations")
+        rows = [tuple(row[:-2]) for row in stored]
+        if rows != known:  # a row of the book is a tuple of the same columns
+            return next((row.name for row in known if tuple(row) not in rows), "a dataset")
         first = self.book.since or LARGEST
-        notes = {int(row[0]): row[1:] for row in transaction.rows("notes")}
-        for row in known:
-            if row.seq >= first and (row.seq not in notes or not opens(row.note, *notes[row.seq])):
+        for row, (*_, salt, body) in zip(known, stored, strict=True):
+            if row.seq >= first and not self._is_note(row.note, salt, body):
                 return row.name
         return None
+
+    def _is_note(self, commitment: str, salt: str | None, body: str | None) -> bool:
+        """True if this is the note of the commitment. A note that was found to be so is compared as a text after that."""
+        if salt is None or body is None:
+            return False
+        if self.notes.get(commitment) != (salt, body):
+            if not opens(commitment, salt, body):
+                return False
+            self.notes[commitment] = salt, body
+        return True
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from tallystick.ledger.chain import canonical, digest
@@ -122,50 +123,86 @@ def problem(entry: Any, shapes: Mapping[str, Mapping[str, str]] = SHAPES) -> str
     'account is not a whole number in range'
     """
     kind = entry.get("kind") if isinstance(entry, dict) else None
-    shape = shapes.get(kind) if isinstance(kind, str) else None
-    if shape is None:
+    if not isinstance(kind, str) or kind not in shapes:
         return "it is of no known kind"
-    allowed = {**OPTIONAL.get(str(kind), {}), **({GOVERNED: WHOLE} if shapes is SHAPES_3 else {})}
-    more = {name: wanted for name, wanted in allowed.items() if name in entry}
-    if entry.keys() != shape.keys() | more.keys() | {"kind", "at"}:
+    needed, allowed = _fields(kind, is_new=shapes is SHAPES_3)
+    if not needed <= entry.keys() <= allowed.keys():
         return "it lacks a field or has one more"
-    for name, wanted in {**shape, **more, "at": WHOLE}.items():
-        if not _fits(entry[name], wanted):
+    for name, value in entry.items():
+        wanted = allowed[name]
+        if not _FITS[wanted](value):
             return f"{name} is not {NAMED[wanted]}"
     return ""
 
 
-def _fits(value: Any, kind: str) -> bool:
-    if kind == WHOLE:
-        return type(value) is int and 0 <= value <= LARGEST
-    if kind == TEXT:
-        return type(value) is str
-    if kind in (PAIR, PAIRS, TRIPLES):
-        rows = [value] if kind == PAIR else value
-        width = 3 if kind == TRIPLES else 2
-        return type(rows) is list and all(
-            type(row) is list and len(row) == width and all(_fits(number, WHOLE) for number in row) for row in rows
-        )
-    if kind in _DIGITS:
-        return type(value) is str and len(value) == _DIGITS[kind] and set(value) <= _HEXADECIMAL
-    if kind == NUMBERS:
-        return type(value) is list and all(_fits(each, WHOLE) for each in value) and value == sorted(set(value))
-    if kind == VOUCHED:
-        return type(value) is list and all(
-            type(row) is list and len(row) == 3 and _fits(row[0], WHOLE) and all(_fits(each, HASH) for each in row[1:])
-            for row in value
-        )
-    if kind == HEAD:
-        return type(value) is list and len(value) == 2 and _fits(value[0], WHOLE) and _fits(value[1], TEXT)
-    if kind == LISTED:
-        return type(value) is list and bool(value) and all(_fits(text, TEXT) for text in value)
-    if kind == TEXTS:
-        return type(value) is dict and all(_fits(text, TEXT_OR_NONE) for text in value.values())
-    return value is None or (type(value) is list if kind == LIST_OR_NONE else _fits(value, kind.split()[0]))
+@cache
+def _fields(kind: str, *, is_new: bool) -> tuple[frozenset[str], dict[str, str]]:
+    """The fields that an entry of a kind must have, and all that it may have, with their types."""
+    shape = {"kind": TEXT, "at": WHOLE, **(SHAPES_3 if is_new else SHAPES)[kind]}
+    more = {**OPTIONAL.get(kind, {}), **({GOVERNED: WHOLE} if is_new else {})}
+    return frozenset(shape), {**shape, **more}
 
 
-_DIGITS: Final = {HASH: 64, SIGNATURE: 128, SALT: 32}
-_HEXADECIMAL: Final = frozenset("0123456789abcdef")
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str
+
+
+def _are_whole(width: int, row: Any) -> bool:
+    return type(row) is list and len(row) == width and all(map(_is_whole, row))
+
+
+def _are_rows(width: int, rows: Any) -> bool:
+    return type(rows) is list and all(_are_whole(width, row) for row in rows)
+
+
+def _has_digits(count: int, value: Any) -> bool:
+    """True for a text of so many hexadecimal digits in lower case."""
+    return type(value) is str and len(value) == count and not value.strip("0123456789abcdef")
+
+
+_is_hash = partial(_has_digits, 64)
+
+
+def _are_numbers(value: Any) -> bool:
+    return type(value) is list and all(map(_is_whole, value)) and value == sorted(set(value))
+
+
+def _are_vouched(value: Any) -> bool:
+    return type(value) is list and all(
+        type(row) is list and len(row) == 3 and _is_whole(row[0]) and all(map(_is_hash, row[1:])) for row in value
+    )
+
+
+def _is_head(value: Any) -> bool:
+    return type(value) is list and len(value) == 2 and _is_whole(value[0]) and _is_text(value[1])
+
+
+def _are_listed(value: Any) -> bool:
+    return type(value) is list and bool(value) and all(map(_is_text, value))
+
+
+def _is_text_or_none(value: Any) -> bool:
+    return value is None or type(value) is str
+
+
+def _are_texts(value: Any) -> bool:
+    return type(value) is dict and all(map(_is_text_or_none, value.values()))
+
+
+_FITS: Final[dict[str, Callable[[Any], bool]]] = {
+    WHOLE: _is_whole, TEXT: _is_text, TEXT_OR_NONE: _is_text_or_none,
+    WHOLE_OR_NONE: lambda value: value is None or _is_whole(value),
+    PAIR: partial(_are_whole, 2), PAIRS: partial(_are_rows, 2), TRIPLES: partial(_are_rows, 3),
+    LIST_OR_NONE: lambda value: value is None or type(value) is list,
+    TEXTS: _are_texts, LISTED: _are_listed, HEAD: _is_head, HASH: _is_hash,
+    SIGNATURE: partial(_has_digits, 128), SALT: partial(_has_digits, 32),
+    NUMBERS: _are_numbers, VOUCHED: _are_vouched,
+}  # fmt: skip
+"""A test for each type of a field."""
 
 
 class Broken(Exception):

@@ -78,6 +78,10 @@ STATEMENTS: Final[dict[str, str]] = {
     "dataset_named": f"{DATASET_READ} WHERE d.name = ? ORDER BY d.seq DESC LIMIT 1",
     "datasets": f"{DATASET_READ} ORDER BY d.seq",
     "datasets_stored": f"SELECT {DATASET_COLUMNS} FROM dataset ORDER BY seq",
+    "registrations": (
+        f"SELECT {', '.join(f'd.{name}' for name in DATASET_COLUMNS.split(', '))}, n.salt, n.body "
+        "FROM dataset d LEFT JOIN entry_text n ON n.entry = d.seq AND n.field = 'note' ORDER BY d.seq"
+    ),
     "datasets_noted": (
         "SELECT DISTINCT d.name FROM dataset d LEFT JOIN entry_text n ON n.entry = d.seq AND n.field = 'note' "
         "WHERE substr(coalesce(n.body, d.note), 1, ?) = ?"
@@ -165,7 +169,6 @@ STATEMENTS: Final[dict[str, str]] = {
     "text_at": "SELECT salt, body FROM entry_text WHERE entry = ? AND field = ?",
     "texts_of": "SELECT field, salt, body FROM entry_text WHERE entry = ? ORDER BY field",
     "texts": "SELECT entry, field, salt, body FROM entry_text WHERE entry > ? ORDER BY entry, field",
-    "notes": "SELECT entry, salt, body FROM entry_text WHERE field = 'note' ORDER BY entry",
     "tag_insert": "INSERT INTO tag (charge_id, key_tag, stem_tag, request_tag) VALUES (?, ?, ?, ?)",
     "tag_delete": "DELETE FROM tag WHERE charge_id = ?",
     "tags": "SELECT charge_id, key_tag, stem_tag, request_tag FROM tag ORDER BY charge_id",

@@ -143,7 +143,10 @@ def measured(case: Case, writers: int, seconds: float, where: str) -> Rate:
 def cases(trees: Sequence[str]) -> list[Case]:
     """This tree in both ways, and the others as far as they can be governed."""
     found = []
-    for label, folder in [("this tree", TREE), *((each.partition("=")[0], Path(each.partition("=")[2])) for each in trees)]:
+    for label, folder in [
+        ("this tree", TREE),
+        *((each.partition("=")[0], Path(each.partition("=")[2])) for each in trees),
+    ]:
         can_govern = (folder / "src/tallystick/ledger/governance.py").exists()
         found += [Case(label, folder, is_governed) for is_governed in ([False, True] if can_govern else [False])]
     return found
@@ -169,7 +172,9 @@ def compare(writers: int, rounds: int, seconds: float, where: str, trees: Sequen
         for case, found in rates.items():
             found.append(measured(case, writers, seconds, where))
     first = next(iter(rates.values()))
-    print(f"\n{writers} writers, {rounds} rounds of {seconds:g} s, {statistics.median(syncs):,.0f} bare syncs per second\n")
+    print(
+        f"\n{writers} writers, {rounds} rounds of {seconds:g} s, {statistics.median(syncs):,.0f} bare syncs per second\n"
+    )
     print("| what | releases per second | of this tree, not governed | CPU ms per release | p50 ms | p99 ms |")
     print("|---|---|---|---|---|---|")
     for case, found in rates.items():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -154,6 +154,8 @@ def _check_change(keys: list[WriterKey], kind: str, public: str, seq: int, distr
 
 START: Final = Position(0, GENESIS)
 """The position before the first entry."""
+BATCH: Final = 1000
+"""Entries that are read at once."""
 _PUBLIC: Final = re.compile("[0-9a-f]{64}")
 
 
@@ -163,11 +165,17 @@ def _seal_as(transaction: Transaction, position: Position, signer: Signer) -> No
     turn.governed, turn.signer = position.seq, signer
 
 
-def require_seal(transaction: Transaction, ledger: str, position: Position, keys: Sequence[WriterKey]) -> None:
+def require_seal(
+    transaction: Transaction,
+    ledger: str,
+    position: Position,
+    keys: Sequence[WriterKey],
+    check: Callable[[object, str, str], bool] = verified,
+) -> None:
     """Raise ``LedgerIntegrity`` unless the entry has a seal by a key that may write there."""
     row = transaction.row("seal_at", position.seq)
     terms = seal_terms(ledger, position)
-    if row is None or not may_sign(keys, row[0], position.seq) or not verified(terms, row[0], row[1]):
+    if row is None or not may_sign(keys, row[0], position.seq) or not check(terms, row[0], row[1]):
         raise LedgerIntegrity(
             f"entry {position.seq} has no valid seal: it was written without a key of this ledger. Nothing is written "
             "until its owner has found out who wrote it",
@@ -226,13 +234,11 @@ class Watch:
 
     book: Book = field(default_factory=Book)
     position: Position = START
-    is_new: bool = True
-    """True until every account was compared once."""
     notes: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Salts and texts that were found to open a commitment."""
 
-    def follow(self, transaction: Transaction, ledger: str, trusted: set[str], sealed: int) -> list[int]:
-        """Replay the entries that are new since the last call; return the accounts whose totals or limits moved.
+    def follow(self, transaction: Transaction, ledger: str, trusted: set[str], sealed: int) -> None:
+        """Replay the entries that are new since the last call.
 
         Up to the entry ``sealed`` a seal was checked, which covers all entries before it. Signatures after it are
         checked here: those of the writer itself, who must not sign what an edited entry says.
@@ -242,37 +248,42 @@ class Watch:
             self._forget()  # a transaction of ours was not committed
         if not self.position.seq:
             self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), self.position)
-        before = {} if self.is_new else dict(self.book.accounts)
-        self.is_new = False
         self.book.signed_from = sealed + 1
-        while rows := transaction.rows("entries_after", self.position.seq, 1000):
+        is_more = True
+        while is_more:
+            rows = transaction.rows("entries_after", self.position.seq, BATCH)
             for seq, stored, body in rows:
                 self._apply(int(seq), str(stored), str(body))
-        return [number for number, row in self.book.accounts.items() if before.get(number) is not row]
+            is_more = len(rows) == BATCH
 
     def _forget(self) -> None:
         """Begin again with the next turn."""
-        self.book, self.position, self.is_new = Book(), START, True
+        self.book, self.position = Book(), START
 
     def _apply(self, seq: int, stored: str, body: str) -> None:
         try:
             if seq != self.position.seq + 1 or link(self.position.hash, body) != stored:
                 raise Broken(f"entry {seq} does not have its hash: it or an earlier entry was altered")
-            if seq >= self.book.signed_from and canonical(json.loads(body)) != body:
+            entry = json.loads(body)
+            if seq >= self.book.signed_from and canonical(entry) != body:
                 raise Broken(f"entry {seq} is not canonical JSON")
-            self.book.apply(seq, body)
-        except (Broken, Refused, ValueError) as problem:
+            self.book.apply(seq, body, entry)
+        except (Broken, Refused, ValueError, RecursionError) as problem:
             self._forget()
             raise _altered(str(problem)) from None
         self.position = Position(seq, stored)
 
-    def require_tables(self, transaction: Transaction, accounts: Iterable[int]) -> None:
-        """Raise ``LedgerIntegrity`` if the row of one of these accounts, or a registration, differs from the chain."""
-        for number in accounts:
+    def require_tables(self, transaction: Transaction) -> None:
+        """Raise ``LedgerIntegrity`` if a registration, or an account that moved since the last call, differs from the
+        chain. The first call compares every account.
+        """
+        changed = self.book.accounts.changed
+        for number in sorted(changed):
             row = transaction.row("account_by_id", number)
             if row is None or tuple(row) != tuple(self.book.accounts[number]):
                 self._forget()
                 raise _altered(f"the totals of account {number} differ from the chain: the table was edited")
+        changed.clear()
         self.require_registrations(transaction)
 
     def require_registrations(self, transaction: Transaction) -> None:
@@ -296,7 +307,7 @@ class Watch:
         return None
 
     def _is_note(self, commitment: str, salt: str | None, body: str | None) -> bool:
-        """True if this is the note of the commitment. A note that was found to be so is compared as a text after that."""
+        """True if this is the note of the commitment. One that was found to be so is compared as a text."""
         if salt is None or body is None:
             return False
         if self.notes.get(commitment) != (salt, body):
@@ -334,7 +345,7 @@ class Writer:
             if self.signer is None or not may_sign(keys, self.signer.public, newest.seq + 1):
                 raise read_only()
             if self.sealed != newest:
-                require_seal(transaction, self.ledger, newest, keys)
+                require_seal(transaction, self.ledger, newest, keys, self.signer.made)
                 self.sealed = newest
             turn.signer = self.signer
         return turn
@@ -382,8 +393,8 @@ class Writer:
         is_changed = turn.governed is not None and turn.governed > turn.first.seq
         keys = keys_of(transaction, self.ledger, turn.governed) if is_changed else self.keys[1]
         trusted = {key.public for key in keys if key.retired is None}
-        moved = self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
-        self.watch.require_tables(transaction, moved)
+        self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
+        self.watch.require_tables(transaction)
         self.sealed = newest
 
 

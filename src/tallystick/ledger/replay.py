@@ -236,12 +236,26 @@ def may_sign(keys: Sequence[WriterKey], public: str, seq: int) -> bool:
     )
 
 
+class Accounts(dict[int, AccountRow]):
+    """Rows of accounts by number. It notes which ones were put in, so that they can be compared with a table."""
+
+    __slots__ = ("changed",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed: set[int] = set()
+
+    def __setitem__(self, number: int, row: AccountRow) -> None:
+        super().__setitem__(number, row)
+        self.changed.add(number)
+
+
 @dataclass(slots=True)
 class Book:
     """The state after some prefix of the chain."""
 
     ledger: str = ""
-    accounts: dict[int, AccountRow] = field(default_factory=dict)
+    accounts: Accounts = field(default_factory=Accounts)
     names: dict[str, int] = field(default_factory=dict)
     charges: dict[int, ChargeRow] = field(default_factory=dict)
     keys: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -288,10 +302,10 @@ class Book:
     kinds: dict[int, str] = field(default_factory=dict)
     """Kinds of the entries of format 3 that have texts."""
 
-    def apply(self, seq: int, body: str) -> None:
-        """Take one more entry; raises ``Broken`` when a rule is violated."""
+    def apply(self, seq: int, body: str, entry: Any = None) -> None:
+        """Take one more entry; raises ``Broken`` when a rule is violated. ``entry`` is the body, if it was read."""
         try:
-            entry: dict[str, Any] = json.loads(body)
+            entry = json.loads(body) if entry is None else entry
             is_new = self.since is not None or _begins_format_3(entry)
             if form := problem(entry, SHAPES_3 if is_new else SHAPES):
                 raise Broken(f"entry {seq}: {form}")
@@ -334,12 +348,11 @@ class Book:
         if not condition:
             raise Broken(f"entry {seq}: {rule}")
 
-    def total(self, account_id: int) -> tuple[int, int]:
+    def total(self, account: AccountRow) -> tuple[int, int]:
         """Own charges, plus sequential blocks, plus the largest block of each partition."""
-        account = self.accounts[account_id]
         totals = [account.own0, account.own1]
         largest: dict[str, list[int]] = {}
-        for child_id in self.children.get(account_id, ()):
+        for child_id in self.children.get(account.id, ()):
             child = self.accounts[child_id]
             used = (child.used0, child.used1)
             if child.partition_name is None:
@@ -352,14 +365,18 @@ class Book:
     def move(self, seq: int, account_id: int, a0: int, a1: int) -> None:
         """Change an account's own total and carry the change upwards; no total may pass its limit."""
         account = self.accounts[account_id]
-        self.accounts[account_id] = account._replace(own0=account.own0 + a0, own1=account.own1 + a1)
-        current: int | None = account_id
-        while current is not None:
-            used0, used1 = self.total(current)
-            account = self.accounts[current] = self.accounts[current]._replace(used0=used0, used1=used1)
-            self.require(0 <= used0 <= account.limit0 and 0 <= used1 <= account.limit1, seq, "a total passes its limit")
-            self.require(account.own0 >= 0 and account.own1 >= 0, seq, "a total is negative")
-            current = account.parent_id
+        own0, own1 = account.own0 + a0, account.own1 + a1
+        self.require(own0 >= 0 and own1 >= 0, seq, "a total is negative")
+        above = self._grown(seq, account._replace(own0=own0, own1=own1))
+        while above is not None:
+            above = self._grown(seq, self.accounts[above])
+
+    def _grown(self, seq: int, account: AccountRow) -> int | None:
+        """Store an account with the total that its charges and its blocks give now; return the account above."""
+        used0, used1 = self.total(account)
+        self.require(0 <= used0 <= account.limit0 and 0 <= used1 <= account.limit1, seq, "a total passes its limit")
+        self.accounts[account.id] = account._replace(used0=used0, used1=used1)
+        return account.parent_id
 
     def population(self, account_id: int) -> int:
         """The root above an account."""
@@ -652,9 +669,9 @@ def _check_signature(book: Book, seq: int, entry: dict[str, Any], charge: Charge
     if book.governed is None:
         book.require("release_key" not in entry and "signature" not in entry, seq, "a signature before governance")
         return
-    terms = answer_terms(book.ledger, charge.id, charge.fence, book.begun[charge.id], entry["answer_hash"])
     book.require(book.is_writer(entry["release_key"], seq), seq, "an answer is signed by a key that may not")
     if seq >= book.signed_from:
+        terms = answer_terms(book.ledger, charge.id, charge.fence, book.begun[charge.id], entry["answer_hash"])
         is_signed = verified(terms, entry["release_key"], entry["signature"])
         book.require(is_signed, seq, "the signature of an answer is wrong")
 

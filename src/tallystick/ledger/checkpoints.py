@@ -65,6 +65,7 @@ def book_of(state: dict[str, Any]) -> tuple[Book, Position]:
     for row in book.accounts.values():
         if row.parent_id is not None:
             book.children.setdefault(row.parent_id, []).append(row.id)
+            book.carry(row, 0, 0)
     for parent, data in state["partitions"]:
         partition = Partition(*data)
         book.partitions.append((parent, data))

@@ -264,6 +264,8 @@ class Book:
     datasets: list[DatasetRow] = field(default_factory=list)
     blocks: dict[tuple[int, str], Blocks] = field(default_factory=dict)  # by parent and partition
     children: dict[int, list[int]] = field(default_factory=dict)
+    below: dict[int, dict[str | None, tuple[int, int]]] = field(default_factory=dict)
+    """By account: the sum of its blocks without a partition (None), and the largest total of each partition."""
     partitions: list[tuple[int, list[Any]]] = field(default_factory=list)
     """The parent of each block, and how the block was cut from it."""
     signed_from: int = 0
@@ -348,35 +350,41 @@ class Book:
         if not condition:
             raise Broken(f"entry {seq}: {rule}")
 
-    def total(self, account: AccountRow) -> tuple[int, int]:
-        """Own charges, plus sequential blocks, plus the largest block of each partition."""
-        totals = [account.own0, account.own1]
-        largest: dict[str, list[int]] = {}
-        for child_id in self.children.get(account.id, ()):
-            child = self.accounts[child_id]
-            used = (child.used0, child.used1)
-            if child.partition_name is None:
-                totals = [totals[0] + used[0], totals[1] + used[1]]
-            else:
-                top = largest.setdefault(child.partition_name, [0, 0])
-                largest[child.partition_name] = [max(top[0], used[0]), max(top[1], used[1])]
-        return totals[0] + sum(t[0] for t in largest.values()), totals[1] + sum(t[1] for t in largest.values())
-
     def move(self, seq: int, account_id: int, a0: int, a1: int) -> None:
         """Change an account's own total and carry the change upwards; no total may pass its limit."""
         account = self.accounts[account_id]
         own0, own1 = account.own0 + a0, account.own1 + a1
         self.require(own0 >= 0 and own1 >= 0, seq, "a total is negative")
-        above = self._grown(seq, account._replace(own0=own0, own1=own1))
+        above = self._charged(seq, account._replace(own0=own0, own1=own1))
         while above is not None:
-            above = self._grown(seq, self.accounts[above])
+            above = self._charged(seq, self.accounts[above])
 
-    def _grown(self, seq: int, account: AccountRow) -> int | None:
-        """Store an account with the total that its charges and its blocks give now; return the account above."""
-        used0, used1 = self.total(account)
+    def _charged(self, seq: int, account: AccountRow) -> int | None:
+        """Store an account with the total of its own charges and its blocks; return the account above."""
+        parts = self.below.get(account.id, {}).values()
+        used0 = account.own0 + sum(part[0] for part in parts)
+        used1 = account.own1 + sum(part[1] for part in parts)
         self.require(0 <= used0 <= account.limit0 and 0 <= used1 <= account.limit1, seq, "a total passes its limit")
-        self.accounts[account.id] = account._replace(used0=used0, used1=used1)
+        before = self.accounts[account.id]
+        after = self.accounts[account.id] = account._replace(used0=used0, used1=used1)
+        self.carry(after, before.used0, before.used1)
         return account.parent_id
+
+    def carry(self, block: AccountRow, before0: int, before1: int) -> None:
+        """Note in the account above that the total of a block was another one before."""
+        if block.parent_id is None:
+            return
+        name = block.partition_name
+        parts = self.below.setdefault(block.parent_id, {})
+        part0, part1 = parts.get(name, (0, 0))
+        if name is None:
+            parts[name] = part0 + block.used0 - before0, part1 + block.used1 - before1
+        elif block.used0 >= before0 and block.used1 >= before1:
+            parts[name] = max(part0, block.used0), max(part1, block.used1)
+        else:
+            blocks = [self.accounts[number] for number in self.children[block.parent_id]]
+            alike = [(each.used0, each.used1) for each in blocks if each.partition_name == name]
+            parts[name] = max(used[0] for used in alike), max(used[1] for used in alike)
 
     def population(self, account_id: int) -> int:
         """The root above an account."""

@@ -152,7 +152,7 @@ STATEMENTS: Final[dict[str, str]] = {
     "charge_move_replay": "UPDATE charge SET state = ?, last_seq = ? WHERE id = ?",
     "charge_lease_replay": "UPDATE charge SET fence = ?, lease_until = ?, last_seq = ? WHERE id = ?",
     "charges_expired": (
-        f"{CHARGE_READ} WHERE c.state IN ('RESERVED', 'EXECUTING') AND c.lease_until <= ? ORDER BY c.id"
+        f"{CHARGE_READ} WHERE c.state IN ('RESERVED', 'EXECUTING') AND c.lease_until <= ? ORDER BY c.lease_until, c.id"
     ),
     "line_insert": "INSERT INTO line (charge_id, account_id, a0, a1) VALUES (?, ?, ?, ?)",
     "lines_of": "SELECT account_id, a0, a1 FROM line WHERE charge_id = ? ORDER BY account_id",

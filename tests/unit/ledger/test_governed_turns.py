@@ -1,0 +1,179 @@
+"""What one turn of a governed writer reads and compares: not more with every charge, and no less than it relies on."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+
+import pytest
+
+from crash.stores import Clock, raised, spend
+from crash.tampering import edited
+from tallystick.accounting.losses import zcdp
+from tallystick.ledger import Budget, Filter, Ledger, Partition, Signer, checkpoints, signing
+from tallystick.ledger.replay import Book
+from tallystick.ledger.signing import verified
+from tallystick.ledger.sqlite import SqliteTransaction
+from tallystick.ledger.store import STATEMENTS
+
+GROWING = ("entry", "charge", "line", "answer", "tag", "seal", "entry_text")
+THIEF = Signer(b"t" * 32)
+LEAST = zcdp(rho=4e-12)
+
+
+def answered(account, key, a0=5, **options):
+    with spend(account, a0, key=key, **options) as charge:
+        charge.answer = 1
+    return charge.id
+
+
+@pytest.fixture
+def people(ledger):
+    account = ledger.open("people", budget=Budget(Filter("zcdp"), 100, 0), unit="person")
+    ledger.govern(why="a team uses it")
+    return account
+
+
+# -- what a turn reads
+
+
+def statements_of_a_release(tmp_path, monkeypatch):
+    """The statements that a governed release on registered data runs, on a SQLite file."""
+    used = set()
+    execute = SqliteTransaction.run, SqliteTransaction.row, SqliteTransaction.rows
+
+    def noted(plain):
+        def run(self, statement, *values):
+            used.add(statement)
+            return plain(self, statement, *values)
+
+        return run
+
+    with Ledger(tmp_path / "budget.db", config=tmp_path / "config", clock=Clock()) as ledger:
+        people = ledger.open("people", budget=Budget(Filter("zcdp"), 100, 0), unit="person")
+        ledger.govern(why="a team uses it")
+        people.register("visits", source="visits.csv", fixed={"unit": "pid"}, least_price=LEAST)
+        answered(people, "first", source="visits.csv")
+        for name, plain in zip(("run", "row", "rows"), execute, strict=True):
+            monkeypatch.setattr(SqliteTransaction, name, noted(plain))
+        answered(people, "second", source="visits.csv")
+    return used
+
+
+def scanned(path, statement):
+    """The tables that SQLite reads from their first row to the last, by its own plan."""
+    sql = STATEMENTS[statement]
+    with sqlite3.connect(path) as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}", (None,) * sql.count("?")).fetchall()
+    names = {alias: table for table in GROWING for alias in (table, table[0], "k", "n", "w")}
+    found = [row[3].split()[1] for row in plan if row[3].startswith("SCAN")]
+    return [names[name] for name in found if name in names]
+
+
+def test_a_turn_scans_no_table_that_grows_with_charges(tmp_path, monkeypatch):
+    used = statements_of_a_release(tmp_path, monkeypatch)
+    assert {"seal_insert", "registrations", "entries_after", "account_by_id"} <= used
+    found = {statement: scanned(tmp_path / "budget.db", statement) for statement in used if statement != "head"}
+    assert {statement: tables for statement, tables in found.items() if tables} == {}
+
+
+# -- what a turn compares
+
+
+def test_an_account_that_moved_while_the_ledger_was_read_is_compared_by_the_next_writer(ledger, people, place):
+    guests = ledger.open("guests", budget=Budget(Filter("zcdp"), 100, 0), unit="person")
+    with Ledger(place, clock=ledger._clock) as other:
+        answered(other.open("guests"), "k", 5)
+        answered(people, "own", 5)
+        answered(other.open("guests"), "l", 5)
+    with ledger.store.read() as transaction:
+        assert ledger.believed(transaction) is not None  # it has replayed the charge on the other account
+    edited(place, ("UPDATE account SET limit0 = 1000 WHERE name = 'guests'", ()))
+    assert guests.limit.a0 == 1000
+    assert raised(lambda: answered(people, "next", 5)) == "LedgerIntegrity"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "UPDATE entry_text SET body = '{}' WHERE field = 'note'",
+        "UPDATE entry_text SET salt = '00112233445566778899aabbccddeeff' WHERE field = 'note'",
+        "DELETE FROM entry_text WHERE field = 'note'",
+        "UPDATE dataset SET least0 = 1",
+        "DELETE FROM dataset",
+    ],
+)
+def test_a_registration_is_compared_on_every_turn(ledger, people, place, edit):
+    """Also one that was compared before: what was found then is remembered as a text, not as a verdict."""
+    people.register("visits", source="visits.csv", note="first", fixed={"unit": "pid"}, least_price=LEAST)
+    answered(people, "k")
+    answered(people, "l")
+    edited(place, (edit, ()))
+    assert raised(lambda: answered(people, "m")) == "LedgerIntegrity"
+
+
+# -- signatures that need no check
+
+
+def test_a_signature_is_checked_by_making_it_again_only_if_it_is_ones_own():
+    own, value = Signer(b"o" * 32), {"seq": 7}
+    by_own, by_thief = own.sign(value), THIEF.sign(value)
+    signing._made.clear()
+    assert own.made(value, own.public, by_own)
+    assert own.made(value, THIEF.public, by_thief)
+    for wrong in (by_thief, by_own[:-2] + "00", "", "zz"):
+        assert not own.made(value, own.public, wrong)
+        assert not own.made({"seq": 8}, THIEF.public, wrong)
+
+
+def test_a_signature_that_was_made_here_holds_for_its_own_terms_and_key_alone():
+    value = {"seq": 9}
+    signature = THIEF.sign(value)
+    assert verified(value, THIEF.public, signature)
+    assert not verified({"seq": 10}, THIEF.public, signature)
+    assert not verified(value, Signer(b"o" * 32).public, signature)
+    assert len(signing._made) <= 8
+
+
+# -- totals are carried, not added up again
+
+
+def added_up(book, number):
+    """The total of an account by its definition: own charges, blocks without a partition, the largest of each."""
+    account = book.accounts[number]
+    parts = {}
+    for each in (row for row in book.accounts.values() if row.parent_id == number):
+        own = each.partition_name or f"block {each.id}"
+        parts[own] = [max(old, new) for old, new in zip(parts.get(own, (0, 0)), added_up(book, each.id), strict=True)]
+    return tuple(own + sum(part[i] for part in parts.values()) for i, own in enumerate((account.own0, account.own1)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_carried_totals_are_those_that_are_added_up(tmp_path, seed):
+    draw = random.Random(seed)
+    with Ledger(tmp_path / "budget.db", config=tmp_path / "config", clock=Clock()) as ledger:
+        accounts = [ledger.open("people", budget=Budget(Filter("approx"), 10**6, 10**6), unit="person")]
+        for number in range(9):
+            name = draw.choice(["", "ward", "room"])
+            partition = Partition(name, by="unit id", one_block_per_unit=True) if name else None
+            budget, parent = Budget(Filter("approx"), 10**6, 10**6), draw.choice(accounts)
+            accounts.append(ledger.open(f"b{number}", budget=budget, parent=parent, partition=partition))
+        ledger.govern(why="a team uses it")
+        held = []
+        for step in range(60):
+            if held and draw.random() < 0.4:
+                held.pop(draw.randrange(len(held))).refund()
+            else:
+                held.append(spend(draw.choice(accounts), draw.randrange(1, 99), draw.randrange(99)).reserve())
+            if step == 30:
+                ledger.make_checkpoint()
+        with ledger.store.read() as transaction:
+            full, later = Book(), checkpoints.newest(transaction, ledger.id, {ledger.signer().public})[0]
+            for seq, _, body in transaction.rows("entries_after", 0, 1000):
+                full.apply(seq, body)
+                if seq > later.start:
+                    later.apply(seq, body)
+        for book in (full, later):
+            totals = {number: (row.used0, row.used1) for number, row in book.accounts.items()}
+            assert totals == {number: added_up(book, number) for number in book.accounts}
+        assert (ledger.verify().problems, ledger.verify(full=False).problems) == ((), ())

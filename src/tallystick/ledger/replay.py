@@ -360,7 +360,7 @@ class Book:
             above = self._charged(seq, self.accounts[above])
 
     def _charged(self, seq: int, account: AccountRow) -> int | None:
-        """Store an account with the total of its own charges and its blocks; return the account above."""
+        """Store an account with its new total: own charges and blocks. Return the account above."""
         parts = self.below.get(account.id, {}).values()
         used0 = account.own0 + sum(part[0] for part in parts)
         used1 = account.own1 + sum(part[1] for part in parts)

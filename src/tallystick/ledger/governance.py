@@ -28,7 +28,7 @@ from tallystick.ledger.texts import committed, opens
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
-    from tallystick.ledger.store import Transaction
+    from tallystick.ledger.store import Row, Transaction
 
 
 def seal_terms(ledger: str, position: Position) -> dict[str, object]:
@@ -243,18 +243,26 @@ class Watch:
         Up to the entry ``sealed`` a seal was checked, which covers all entries before it. Signatures after it are
         checked here: those of the writer itself, who must not sign what an edited entry says.
         """
-        known = transaction.row("entry_at", self.position.seq) if self.position.seq else None
-        if self.position.seq and (known is None or known[1] != self.position.hash):
+        rows = self._new_entries(transaction)
+        if rows is None:
             self._forget()  # a transaction of ours was not committed
         if not self.position.seq:
-            self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), self.position)
+            self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), START)
+            rows = self._new_entries(transaction)
         self.book.signed_from = sealed + 1
-        is_more = True
-        while is_more:
-            rows = transaction.rows("entries_after", self.position.seq, BATCH)
+        while rows:
             for seq, stored, body in rows:
                 self._apply(int(seq), str(stored), str(body))
-            is_more = len(rows) == BATCH
+            rows = self._new_entries(transaction) if len(rows) > 1 else None
+
+    def _new_entries(self, transaction: Transaction) -> list[Row] | None:
+        """The next entries after the position. None if the chain does not have the position, so it is not ours."""
+        first = max(self.position.seq, 1)
+        rows = transaction.rows("entries_after", first - 1, BATCH)
+        if self.position == START:
+            return rows
+        is_there = bool(rows) and (rows[0][0], rows[0][1]) == self.position
+        return rows[1:] if is_there else None
 
     def _forget(self) -> None:
         """Begin again with the next turn."""

@@ -6,7 +6,6 @@ The user's key lives beside the anchors in the config directory (mode 0600) and 
 from __future__ import annotations
 
 import os
-from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -76,7 +75,9 @@ class Signer:
         key, public = _keys(self.seed)
         message = DOMAIN + canonical(value).encode()
         signature: str = key.sign(message).hex()
-        _made.append((message, public, signature))
+        if len(_made) >= MADE:
+            _made.clear()
+        _made[message, public] = signature
         return signature
 
     def made(self, value: object, public: str, signature: str) -> bool:
@@ -94,21 +95,20 @@ def _keys(private: bytes) -> tuple[Any, str]:
     return key, key.public_key().public_bytes_raw().hex()
 
 
-_made: deque[tuple[bytes, str, str]] = deque(maxlen=8)
-"""The newest signatures that this process made itself: what was signed, the public key, and the signature."""
+MADE: Final = 64
+_made: dict[tuple[bytes, str], str] = {}
+"""Signatures that this process made itself a moment ago, by what was signed and the public key."""
 
 
 def verified(value: object, public: str, signature: str) -> bool:
     """True if the signature is that key's signature of that value."""
-    message = DOMAIN + canonical(value).encode()
-    return (message, public, signature) in tuple(_made) or _is_signature(message, public, signature)
-
-
-def _is_signature(message: bytes, public: str, signature: str) -> bool:
     from cryptography.exceptions import InvalidSignature
 
     try:
-        _public_key(public).verify(bytes.fromhex(signature), message)
+        message = DOMAIN + canonical(value).encode()
+        made = _made.get((message, public))
+        if made is None or made != signature:
+            _public_key(public).verify(bytes.fromhex(signature), message)
     except (InvalidSignature, ValueError, TypeError):
         return False
     return True

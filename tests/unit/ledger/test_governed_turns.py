@@ -126,13 +126,26 @@ def test_a_signature_is_checked_by_making_it_again_only_if_it_is_ones_own():
         assert not own.made({"seq": 8}, THIEF.public, wrong)
 
 
+@pytest.mark.parametrize("wrong", [None, 7, [], {}, b"", "", "00" * 64])
+def test_what_is_no_signature_or_no_key_is_refused_and_raises_nothing(wrong):
+    value = {"seq": 11}
+    signature = THIEF.sign(value)
+    assert not verified(value, THIEF.public, wrong)
+    assert not verified(value, wrong, signature)
+    assert not verified({"seq": 12}, wrong, wrong)
+    assert not verified({"seq": float("nan")}, THIEF.public, signature)
+    assert not THIEF.made(value, wrong, wrong)
+
+
 def test_a_signature_that_was_made_here_holds_for_its_own_terms_and_key_alone():
     value = {"seq": 9}
     signature = THIEF.sign(value)
     assert verified(value, THIEF.public, signature)
     assert not verified({"seq": 10}, THIEF.public, signature)
     assert not verified(value, Signer(b"o" * 32).public, signature)
-    assert len(signing._made) <= 8
+    for number in range(3 * signing.MADE):
+        THIEF.sign({"seq": number})
+    assert len(signing._made) <= signing.MADE
 
 
 # -- totals are carried, not added up again

@@ -376,6 +376,10 @@ class PostgresStore:
         """Register a function that may refuse a new connection, before anything is answered through it."""
         self._on_connect = check
 
+    def damage(self) -> list[str]:
+        """Nothing: a client of a server cannot look for damage. References hold while the layout is as it was."""
+        return []
+
     def layout_problems(self) -> list[str]:
         """Differences between the schema's own objects and the migrations.
 

@@ -338,21 +338,23 @@ class SqliteStore:
         self._on_connect = check
 
     def layout_problems(self) -> list[str]:
-        """Differences between the file's own objects and the migrations, and physical damage."""
+        """Differences between the file's own objects and the migrations."""
+        problems = []
         with self._mutex, Translated(self.place):
-            connection = self._connected()
-            problems = [
-                f"SQLite: {row[0]}" for row in connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"
-            ]
-            problems += [
-                f"SQLite: broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")
-            ]
-            present = _objects(connection)
+            present = _objects(self._connected())
         expected = _expected()
         for name in sorted(expected.keys() | present.keys()):
             if expected.get(name) != present.get(name):
                 problems.append(f"schema object {name} was altered, added or removed")
         return problems
+
+    def damage(self) -> list[str]:
+        """Physical damage of the file and broken references; every page is read."""
+        with self._mutex, Translated(self.place):
+            connection = self._connected()
+            pages = [row[0] for row in connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+            rows = [f"broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")]
+        return [f"SQLite: {problem}" for problem in (*pages, *rows)]
 
     def close(self) -> None:
         """Let go of the connection and the gate."""

@@ -133,9 +133,8 @@ STATEMENTS: Final[dict[str, str]] = {
         f"{CHARGE_READ} JOIN tag t ON t.charge_id = c.id WHERE t.request_tag = ? AND c.state = 'COMMITTED' "
         "ORDER BY c.id LIMIT 100"
     ),
-    "charges": (
-        f"SELECT {CHARGE_COLUMNS} FROM charge WHERE last_seq > ? OR state IN ('RESERVED', 'EXECUTING') ORDER BY id"
-    ),
+    "charges": f"SELECT {CHARGE_COLUMNS} FROM charge WHERE id > ? ORDER BY id",
+    "charge_stored": f"SELECT {CHARGE_COLUMNS} FROM charge WHERE id = ?",
     "charges_of": (
         f"SELECT {CHARGE_SHOWN}, l.a0, l.a1, e.body, w.body "
         "FROM line l JOIN charge c ON c.id = l.charge_id JOIN entry e ON e.seq = c.id "
@@ -171,7 +170,7 @@ STATEMENTS: Final[dict[str, str]] = {
     "texts": "SELECT entry, field, salt, body FROM entry_text WHERE entry > ? ORDER BY entry, field",
     "tag_insert": "INSERT INTO tag (charge_id, key_tag, stem_tag, request_tag) VALUES (?, ?, ?, ?)",
     "tag_delete": "DELETE FROM tag WHERE charge_id = ?",
-    "tags": "SELECT charge_id, key_tag, stem_tag, request_tag FROM tag ORDER BY charge_id",
+    "tags": "SELECT charge_id, key_tag, stem_tag, request_tag FROM tag WHERE charge_id > ? ORDER BY charge_id",
     "secret": "SELECT since, body FROM secret",
     "secret_insert": "INSERT INTO secret (since, body) VALUES (?, ?)",
     "seal_insert": "INSERT INTO seal (seq, key, signature) VALUES (?, ?, ?)",
@@ -238,10 +237,13 @@ class Store(Protocol):
         """
 
     def layout_problems(self) -> list[str]:
-        """Differences between the database's own objects and the migrations, and physical damage.
+        """Differences between the database's own objects and the migrations.
 
         Raise ``NotChecked`` if this user may not compare them.
         """
+
+    def damage(self) -> list[str]:
+        """Physical damage of the whole store and broken references, as far as a client can see them."""
 
     def seconds(self) -> float:
         """Seconds since 1970 by the clock of the store: every writer must agree when a lease ends."""

@@ -37,8 +37,8 @@ def people(ledger):
 # -- what a turn reads
 
 
-def statements_of_a_release(tmp_path, monkeypatch):
-    """The statements that a governed release on registered data runs, on a SQLite file."""
+def statements_of(action, tmp_path, monkeypatch):
+    """The statements that an action on a governed ledger with registered data runs, on a SQLite file."""
     used = set()
     execute = SqliteTransaction.run, SqliteTransaction.row, SqliteTransaction.rows
 
@@ -54,9 +54,10 @@ def statements_of_a_release(tmp_path, monkeypatch):
         ledger.govern(why="a team uses it")
         people.register("visits", source="visits.csv", fixed={"unit": "pid"}, least_price=LEAST)
         answered(people, "first", source="visits.csv")
+        ledger.make_checkpoint()
         for name, plain in zip(("run", "row", "rows"), execute, strict=True):
             monkeypatch.setattr(SqliteTransaction, name, noted(plain))
-        answered(people, "second", source="visits.csv")
+        action(people)
     return used
 
 
@@ -71,10 +72,34 @@ def scanned(path, statement):
 
 
 def test_a_turn_scans_no_table_that_grows_with_charges(tmp_path, monkeypatch):
-    used = statements_of_a_release(tmp_path, monkeypatch)
-    assert {"seal_insert", "registrations", "entries_after", "account_by_id"} <= used
+    used = statements_of(lambda people: answered(people, "k", source="visits.csv"), tmp_path, monkeypatch)
+    assert {"seal_insert", "registrations", "entries_after", "account_by_id", "charges_expired"} <= used
     found = {statement: scanned(tmp_path / "budget.db", statement) for statement in used if statement != "head"}
     assert {statement: tables for statement, tables in found.items() if tables} == {}
+
+
+def test_a_check_from_a_checkpoint_scans_no_table_that_grows_with_charges(tmp_path, monkeypatch):
+    used = statements_of(lambda people: people.ledger.verify(full=False).require(), tmp_path, monkeypatch)
+    assert {"charges", "lines", "tags", "texts", "seals", "answer_ids"} <= used
+    found = {statement: scanned(tmp_path / "budget.db", statement) for statement in used if statement != "head"}
+    assert {statement: tables for statement, tables in found.items() if tables} == {}
+
+
+def test_a_check_from_a_checkpoint_reads_no_page_of_the_file_but_those_of_its_rows(people, monkeypatch):
+    def unexpected():
+        pytest.fail("the whole store was read")
+
+    people.ledger.make_checkpoint()
+    monkeypatch.setattr(people.ledger.store, "damage", unexpected)
+    report = people.ledger.verify(full=False)
+    assert report.problems == ()
+    assert any("damage" in part for part in report.not_checked)
+
+
+def test_without_a_checkpoint_every_check_looks_for_damage(people, monkeypatch):
+    monkeypatch.setattr(people.ledger.store, "damage", lambda: ["page 7 is damaged"])
+    assert [people.ledger.verify(full=full).problems for full in (True, False)] == [("page 7 is damaged",)] * 2
+    assert not people.ledger.verify(full=False).not_checked
 
 
 # -- what a turn compares

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -52,8 +53,8 @@ class Case(NamedTuple):
 # -- the measured process: it imports the package of its own tree
 
 
-def measure(folder: Path, *, is_governed: bool, writers: int, seconds: float) -> Rate:
-    """Let that many processes make releases for that long, on one new ledger."""
+def measure(folder: Path, *, is_governed: bool, writers: int, seconds: float, are_threads: bool) -> Rate:
+    """Let that many processes or threads make releases for that long, on one new ledger."""
     from tallystick.ledger import Budget, Ledger
 
     place, config = folder / "budget.db", folder / "config"
@@ -62,8 +63,11 @@ def measure(folder: Path, *, is_governed: bool, writers: int, seconds: float) ->
         if is_governed:
             ledger.govern(why="a benchmark")
         release(account)
-    with forked(writers, place, config, seconds) as pipe:
-        lines = pipe.read().splitlines()
+    if are_threads:
+        lines = [run_threads(writers, place, config, seconds)]
+    else:
+        with forked(writers, place, config, seconds) as pipe:
+            lines = pipe.read().splitlines()
     with Ledger(place, config=config) as ledger:
         ledger.verify().require()
     times = sorted(each for line in lines for each in json.loads(line)["times"])
@@ -120,6 +124,30 @@ def run_child(place: Path, config: Path, start: float, seconds: float, writer: i
         os._exit(code)
 
 
+def run_threads(writers: int, place: Path, config: Path, seconds: float) -> str:
+    """Make releases in that many threads of this process; return what ``run_child`` writes."""
+    from tallystick.ledger import Ledger
+
+    times: list[float] = []
+    with Ledger(place, config=config) as ledger:
+        account = ledger.open("people")
+        release(account)
+        end = time.monotonic() + seconds
+
+        def run() -> None:
+            while (now := time.monotonic()) < end:
+                release(account)
+                times.append(time.monotonic() - now)
+
+        threads = [threading.Thread(target=run) for _ in range(writers)]
+        before = cpu_seconds()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return json.dumps({"times": times, "cpu": cpu_seconds() - before})
+
+
 def cpu_seconds() -> float:
     """User and system seconds of this process."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -129,10 +157,10 @@ def cpu_seconds() -> float:
 # -- the measuring process
 
 
-def measured(case: Case, writers: int, seconds: float, where: str) -> Rate:
+def measured(case: Case, writers: int, seconds: float, where: str, *, are_threads: bool) -> Rate:
     """Measure one case in a process of its own, whose package is that of the tree."""
     options = ["--measure", "--writers", str(writers), "--seconds", str(seconds), "--folder", where]
-    options += ["--governed"] if case.is_governed else []
+    options += [*(["--governed"] if case.is_governed else []), *(["--threads"] if are_threads else [])]
     environment = {**os.environ, "PYTHONPATH": str(case.folder / "src")}
     done = subprocess.run(
         [sys.executable, __file__, *options], env=environment, stdout=subprocess.PIPE, text=True, check=True
@@ -163,17 +191,17 @@ def syncs_per_second(where: str, seconds: float = 1.0) -> float:
     return count / seconds
 
 
-def compare(writers: int, rounds: int, seconds: float, where: str, trees: Sequence[str]) -> None:
+def compare(writers: int, rounds: int, seconds: float, where: str, trees: Sequence[str], *, are_threads: bool) -> None:
     """Print one table: every case in every round, in turn, and medians over the rounds."""
     rates: dict[Case, list[Rate]] = {case: [] for case in cases(trees)}
     syncs = []
     for _ in range(rounds):
         syncs.append(syncs_per_second(where))
         for case, found in rates.items():
-            found.append(measured(case, writers, seconds, where))
+            found.append(measured(case, writers, seconds, where, are_threads=are_threads))
     first = next(iter(rates.values()))
     print(
-        f"\n{writers} writers, {rounds} rounds of {seconds:g} s, {statistics.median(syncs):,.0f} bare syncs per second\n"
+        f"\n{writers} {'threads' if are_threads else 'processes'}, {rounds} rounds of {seconds:g} s, {statistics.median(syncs):,.0f} bare syncs per second\n"
     )
     print("| what | releases per second | of this tree, not governed | CPU ms per release | p50 ms | p99 ms |")
     print("|---|---|---|---|---|---|")
@@ -195,18 +223,20 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--folder", default="/var/tmp", help="on a disk, so that a sync costs what it costs")
     parser.add_argument("--tree", action="append", default=[], help="LABEL=FOLDER of another tree")
+    parser.add_argument("--threads", action="store_true", help="writers are threads of one process")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--governed", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         with tempfile.TemporaryDirectory(prefix="tallystick-bench-", dir=options.folder) as folder:
             rate = measure(
-                Path(folder), is_governed=options.governed, writers=options.writers[0], seconds=options.seconds
-            )
+                Path(folder), is_governed=options.governed, writers=options.writers[0], seconds=options.seconds,
+                are_threads=options.threads,
+            )  # fmt: skip
         print(json.dumps(rate))
         return
     for writers in options.writers:
-        compare(writers, options.rounds, options.seconds, options.folder, options.tree)
+        compare(writers, options.rounds, options.seconds, options.folder, options.tree, are_threads=options.threads)
 
 
 if __name__ == "__main__":

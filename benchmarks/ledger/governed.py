@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 TREE = Path(__file__).resolve().parents[2]
 SIGMA = 1000
 RHO = 1_000_000
+WARM = 300
+"""Releases before the measurement. SQLite's log has then its full length: a sync takes longer while the log grows."""
 
 
 class Rate(NamedTuple):
@@ -85,33 +87,40 @@ def release(account: Any) -> None:
 
 @contextmanager
 def forked(writers: int, place: Path, config: Path, seconds: float) -> Iterator[Any]:
-    """The output of processes that began together; they have ended when the block ends."""
+    """The output of processes that begin together once all are warm; they have ended when the block ends."""
     reader, writer = os.pipe()
-    start = time.monotonic() + 0.5 + 0.1 * writers
+    ready_reader, ready_writer = os.pipe()
+    go_reader, go_writer = os.pipe()
     children = []
     for _ in range(writers):
         child = os.fork()
         if child == 0:
-            os.close(reader)
-            run_child(place, config, start, seconds, writer)
+            os.close(go_writer)
+            run_child(place, config, seconds, -(-WARM // writers), (ready_writer, go_reader, writer))
         children.append(child)
     os.close(writer)
+    for _ in children:
+        os.read(ready_reader, 1)
+    os.close(go_writer)
     with os.fdopen(reader) as pipe:
         yield pipe
     if any(os.waitpid(child, 0)[1] for child in children):
         raise SystemExit("a writer failed")
 
 
-def run_child(place: Path, config: Path, start: float, seconds: float, writer: int) -> None:
+def run_child(place: Path, config: Path, seconds: float, warm: int, pipes: tuple[int, int, int]) -> None:
     """Make releases until the time is over; write the times and the CPU seconds to the pipe."""
     from tallystick.ledger import Ledger
 
+    ready, go, writer = pipes
     code = 70
     try:
         ledger = Ledger(place, config=config)
         account = ledger.open("people")
-        release(account)
-        time.sleep(max(0.0, start - time.monotonic()))
+        for _ in range(warm):
+            release(account)
+        os.write(ready, b"r")
+        os.read(go, 1)  # ends when the parent closes the other side
         before, times, end = cpu_seconds(), [], time.monotonic() + seconds
         while (now := time.monotonic()) < end:
             release(account)
@@ -131,7 +140,8 @@ def run_threads(writers: int, place: Path, config: Path, seconds: float) -> str:
     times: list[float] = []
     with Ledger(place, config=config) as ledger:
         account = ledger.open("people")
-        release(account)
+        for _ in range(WARM):
+            release(account)
         end = time.monotonic() + seconds
 
         def run() -> None:

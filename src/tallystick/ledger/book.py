@@ -99,6 +99,7 @@ class Ledger:
             self._anchor = AnchorFile(self.id, config)
             self.writer = Writer(self.id, Signer.of_user_if_there(config))
             self.store.on_end(self.writer.end)
+            self.store.on_queue(self.writer.read_ahead)
             if older is not None:
                 self._use_older(older)
             if not inspect:

@@ -10,6 +10,7 @@ the keys are found from the newest entry alone, without a table that could be ed
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -250,6 +251,20 @@ class Watch:
             self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), START)
             rows = self._new_entries(transaction)
         self.book.signed_from = sealed + 1
+        self._replay(transaction, rows)
+
+    def read_ahead(self, transaction: Transaction) -> None:
+        """Replay what others wrote, before a turn: the turn is shorter then.
+
+        No seal was checked. The turn checks that of the newest entry, and ``follow`` that this position is still in
+        the chain. So that seal covers what was replayed here.
+        """
+        if self.position != START:
+            self.book.signed_from = LARGEST
+            self._replay(transaction, self._new_entries(transaction))
+
+    def _replay(self, transaction: Transaction, rows: list[Row] | None) -> None:
+        """Apply these entries and all after them."""
         while rows:
             for seq, stored, body in rows:
                 self._apply(int(seq), str(stored), str(body))
@@ -276,10 +291,13 @@ class Watch:
             if seq >= self.book.signed_from and canonical(entry) != body:
                 raise Broken(f"entry {seq} is not canonical JSON")
             self.book.apply(seq, body, entry)
+            self.position = Position(seq, stored)
         except (Broken, Refused, ValueError, RecursionError) as problem:
             self._forget()
             raise _altered(str(problem)) from None
-        self.position = Position(seq, stored)
+        except BaseException:
+            self._forget()  # interrupted: half of the entry may be in the book
+            raise
 
     def require_tables(self, transaction: Transaction) -> None:
         """Raise ``LedgerIntegrity`` if a registration, or an account that moved since the last call, differs from the
@@ -338,6 +356,12 @@ class Writer:
     """The newest entry about keys, and the keys up to it."""
     newest: tuple[str, int, int | None] = ("", 0, None)
     """Hash, time and governing entry of the newest entry that was looked at."""
+
+    def read_ahead(self, transaction: Transaction) -> None:
+        """Replay what others wrote, while one of them has its turn. What is wrong with it is said in our turn."""
+        if self.signer is not None and self.newest[2] is not None:
+            with contextlib.suppress(LedgerIntegrity):
+                self.watch.read_ahead(transaction)
 
     def begin(self, transaction: Transaction, newest: Position, anchor: Position | None) -> journal.Turn:
         """Note the start of a turn; refuse a governed ledger whose newest entry is not sealed."""

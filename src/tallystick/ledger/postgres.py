@@ -368,6 +368,9 @@ class PostgresStore:
         """Register a function that is called at the end of a write, before it is durable (seals)."""
         self._seal = seal
 
+    def on_queue(self, read: Check) -> None:
+        """Do nothing: a client waits for its turn inside the transaction."""
+
     def on_turn(self, lock: Lock) -> None:
         """Register a lock that is held from before the check of a write until its listener has returned."""
         self._lock = lock

@@ -104,6 +104,7 @@ class SqliteStore:
         self._listener: Listener = _nobody
         self._check: Check = _anything
         self._seal: Check = _anything
+        self._ahead: Check = _anything
         self.tags: Tags | None = None
         self._lock: Lock = unlocked
         self._on_connect: Callable[[], None] = _anywhere
@@ -209,6 +210,22 @@ class SqliteStore:
         if self._gate >= 0:
             fcntl.flock(self._gate, fcntl.LOCK_EX)
 
+    def _queue(self, connection: sqlite3.Connection) -> None:
+        """Wait for our turn. While another process has its turn, the listener reads what was committed before it."""
+        if self._gate >= 0:
+            try:
+                fcntl.flock(self._gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._read_ahead(connection)
+                fcntl.flock(self._gate, fcntl.LOCK_EX)
+
+    def _read_ahead(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN")
+        try:
+            self._ahead(SqliteTransaction(connection, None, self.tags))
+        finally:
+            _roll_back(connection)
+
     def _open_gate(self) -> None:
         if self._gate >= 0:
             fcntl.flock(self._gate, fcntl.LOCK_UN)
@@ -222,7 +239,7 @@ class SqliteStore:
                 connection = self._connected()
                 if self._durability:
                     self._durability.require_sound()  # before more is charged
-                self._close_gate()
+                self._queue(connection)
                 try:
                     if self._sole_name() != self._file:
                         raise LedgerIntegrity(f"the ledger {self.place} was replaced by another file; open it again")
@@ -328,6 +345,10 @@ class SqliteStore:
     def on_end(self, seal: Check) -> None:
         """Register a function that is called at the end of a write, before it is durable (seals)."""
         self._seal = seal
+
+    def on_queue(self, read: Check) -> None:
+        """Register a function that may read what others have committed, while one of them has its turn."""
+        self._ahead = read
 
     def on_turn(self, lock: Lock) -> None:
         """Register a lock that is held from before the check of a write until its listener has returned."""

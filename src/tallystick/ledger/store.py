@@ -263,6 +263,9 @@ class Store(Protocol):
     def on_end(self, seal: Check) -> None:
         """Register a function that is called at the end of a write, before it is durable (seals)."""
 
+    def on_queue(self, read: Check) -> None:
+        """Register a function that may read what others have committed, before a write. A store need not call it."""
+
     def on_turn(self, lock: Lock) -> None:
         """Register a lock that is held from before the check of a write until its listener has returned.
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import random
 import sqlite3
+import threading
+import time
 
 import pytest
 
 from crash.stores import Clock, raised, spend
-from crash.tampering import edited
+from crash.tampering import append_forged, edited
 from tallystick.accounting.losses import zcdp
 from tallystick.ledger import Budget, Filter, Ledger, Partition, Signer, checkpoints, signing
+from tallystick.ledger.journal import head as head_of
 from tallystick.ledger.replay import Book
 from tallystick.ledger.signing import verified
 from tallystick.ledger.sqlite import SqliteTransaction
@@ -215,3 +220,90 @@ def test_carried_totals_are_those_that_are_added_up(tmp_path, seed):
             totals = {number: (row.used0, row.used1) for number, row in book.accounts.items()}
             assert totals == {number: added_up(book, number) for number in book.accounts}
         assert (ledger.verify().problems, ledger.verify(full=False).problems) == ((), ())
+
+
+# -- a writer that waits reads ahead
+
+
+@contextlib.contextmanager
+def gate_held(place):
+    """Keep every writer of a SQLite file waiting, as another writer does in its turn."""
+    with open(f"{place}.gate", "r+b") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        yield
+
+
+def waiting(action):
+    """Start an action in a thread; return the thread and what came out of it."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(raised(action)))
+    thread.start()
+    return thread, found
+
+
+def sqlite_of(place):
+    if str(place).startswith("postgresql"):
+        pytest.skip("a client of PostgreSQL waits inside its transaction")
+
+
+def reached(ledger, position):
+    """Wait until the writer has replayed the chain up to there."""
+    end = time.monotonic() + 20
+    while ledger.writer.watch.position != position:
+        assert time.monotonic() < end, "the writer did not read ahead"
+        time.sleep(0.002)
+
+
+def test_a_writer_that_waits_replays_what_others_wrote(ledger, people, place):
+    sqlite_of(place)
+    answered(people, "first")
+    with Ledger(place, clock=ledger._clock) as other:
+        answered(other.open("people"), "theirs")
+    head = ledger.head()
+    assert ledger.writer.watch.position != head
+    with gate_held(place):
+        thread, found = waiting(lambda: answered(people, "second"))
+        reached(ledger, head)
+    thread.join(20)
+    assert (found, people.used.a0, ledger.verify().problems) == (["ok"], 15, ())
+
+
+def test_an_interrupted_replay_begins_again(ledger, people, monkeypatch):
+    answered(people, "first")
+    move = Book.move
+
+    def interrupted(self, *values):
+        move(self, *values)
+        monkeypatch.setattr(Book, "move", move)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Book, "move", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        spend(people, 5, key="stopped").begin()
+    answered(people, "second")
+    assert (people.used.a0, ledger.verify().problems) == (10, ())
+
+
+@pytest.mark.parametrize("way", ["no seal", "edited limit", "cut off"])
+def test_what_was_read_ahead_is_not_believed_without_a_seal(ledger, people, place, way):
+    sqlite_of(place)
+    answered(people, "first")
+    with Ledger(place, clock=ledger._clock) as other:
+        answered(other.open("people"), "theirs", 5)
+    if way == "no seal":
+        append_forged(
+            place, {"kind": "close", "at": ledger.now(), "account": people.id, "why": "0" * 64, "governed": 3}
+        )
+    with ledger.store.read() as transaction:
+        head = head_of(transaction)
+    with gate_held(place):
+        thread, found = waiting(lambda: answered(people, "second"))
+        reached(ledger, head)
+        if way == "edited limit":
+            edited(place, ("UPDATE account SET limit0 = 1000", ()))
+        elif way == "cut off":
+            edited(place, ("DELETE FROM entry WHERE seq = ?", (head.seq,)))
+    thread.join(20)
+    assert found == ["LedgerIntegrity"]
+    with ledger.store.read() as transaction:
+        assert head_of(transaction).seq == head.seq - (way == "cut off")

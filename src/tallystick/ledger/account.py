@@ -241,7 +241,8 @@ class Account:
         input is a function, such as ``select.by_rejection``, gets the function). Type and shape are checked first and
         cost nothing; any failure after that keeps the charge.
         """
-        if not hasattr(mechanism, "privacy"):
+        is_priced = hasattr(type(mechanism), "privacy") or hasattr(mechanism, "privacy")  # without computing it
+        if not is_priced:
             raise InvalidInput("mechanism", type(mechanism).__name__, "a mechanism, such as ts.noise.add_gaussian(...)")
         release = Valued(mechanism, value, *self._terms_of(mechanism))
         return pay(release, self, why=why, key=key, delta=delta, also=also, lease=lease).answer

@@ -101,6 +101,7 @@ class Ledger:
             self.writer = Writer(self.id, Signer.of_user_if_there(config))
             self.store.on_end(self.writer.end)
             self.store.on_read(self._anchor.read)  # before the snapshot: another writer may move it on meanwhile
+            self.store.on_queue(self.writer.read_ahead)
             if older is not None:
                 self._use_older(older)
             if not inspect:

@@ -61,11 +61,13 @@ def book_of(state: dict[str, Any]) -> tuple[Book, Position]:
     """The book that a state describes, and the entry after which it holds."""
     book = Book(ledger=state["ledger"], since=state["since"], newest_at=state["newest_at"], governed=state["governed"])
     book.keys_of_writers = [WriterKey(*key) for key in state["keys"]]
-    book.accounts = {row[0]: AccountRow(*row) for row in state["accounts"]}
+    for row in state["accounts"]:
+        book.accounts[row[0]] = AccountRow(*row)
     book.names = {row.name: row.id for row in book.accounts.values()}
     for row in book.accounts.values():
         if row.parent_id is not None:
             book.children.setdefault(row.parent_id, []).append(row.id)
+            book.carry(row, 0, 0)
     for number, data in state["partitions"]:
         partition, parent = Partition(*data), book.accounts[number].parent_id
         if parent is None:

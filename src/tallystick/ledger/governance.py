@@ -10,8 +10,9 @@ the keys are found from the newest entry alone, without a table that could be ed
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,7 @@ from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import checkpoints, journal
 from tallystick.ledger.chain import GENESIS, canonical, check_reason, digest, fields_of, link
 from tallystick.ledger.filters import LARGEST
-from tallystick.ledger.journal import AccountRow, ChargeRow, Position
+from tallystick.ledger.journal import ChargeRow, Position
 from tallystick.ledger.replay import GOVERNED, Book, Broken, WriterKey, may_sign
 from tallystick.ledger.retirement import RETIRED_START, require_not_retired
 from tallystick.ledger.signing import Signer, verified
@@ -28,7 +29,7 @@ from tallystick.ledger.texts import committed, opens
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
-    from tallystick.ledger.store import Transaction
+    from tallystick.ledger.store import Row, Transaction
 
 
 def seal_terms(ledger: str, position: Position) -> dict[str, object]:
@@ -154,6 +155,8 @@ def _check_change(keys: list[WriterKey], kind: str, public: str, seq: int, distr
 
 START: Final = Position(0, GENESIS)
 """The position before the first entry."""
+BATCH: Final = 1000
+"""Entries that are read at once."""
 _PUBLIC: Final = re.compile("[0-9a-f]{64}")
 
 
@@ -163,11 +166,17 @@ def _seal_as(transaction: Transaction, position: Position, signer: Signer) -> No
     turn.governed, turn.signer = position.seq, signer
 
 
-def require_seal(transaction: Transaction, ledger: str, position: Position, keys: Sequence[WriterKey]) -> None:
+def require_seal(
+    transaction: Transaction,
+    ledger: str,
+    position: Position,
+    keys: Sequence[WriterKey],
+    check: Callable[[object, str, str], bool] = verified,
+) -> None:
     """Raise ``LedgerIntegrity`` unless the entry has a seal by a key that may write there."""
     row = transaction.row("seal_at", position.seq)
     terms = seal_terms(ledger, position)
-    if row is None or not may_sign(keys, row[0], position.seq) or not verified(terms, row[0], row[1]):
+    if row is None or not may_sign(keys, row[0], position.seq) or not check(terms, row[0], row[1]):
         raise LedgerIntegrity(
             f"entry {position.seq} has no valid seal: it was written without a key of this ledger. Nothing is written "
             "until its owner has found out who wrote it",
@@ -235,8 +244,8 @@ class Watch:
 
     book: Book = field(default_factory=Book)
     position: Position = START
-    compared: Mapping[int, AccountRow] = field(default_factory=dict)
-    """The accounts as they were when they were compared with the table."""
+    notes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Salts and texts that were found to open a commitment."""
 
     def follow(self, transaction: Transaction, ledger: str, trusted: set[str], sealed: int) -> None:
         """Replay the entries that are new since the last call.
@@ -244,15 +253,40 @@ class Watch:
         Up to the entry ``sealed`` a seal was checked, which covers all entries before it. Signatures after it are
         checked here: those of the writer itself, who must not sign what an edited entry says.
         """
-        known = transaction.row("entry_at", self.position.seq) if self.position.seq else None
-        if self.position.seq and (known is None or known[1] != self.position.hash):
+        rows = self._new_entries(transaction)
+        if rows is None:
             self._forget()  # a transaction of ours was not committed
         if not self.position.seq:
-            self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), self.position)
+            self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), START)
+            rows = self._new_entries(transaction)
         self.book.signed_from = sealed + 1
-        while rows := transaction.rows("entries_after", self.position.seq, 1000):
+        self._replay(transaction, rows)
+
+    def read_ahead(self, transaction: Transaction) -> None:
+        """Replay what others wrote, before a turn: the turn is shorter then.
+
+        No seal was checked. The turn checks that of the newest entry, and ``follow`` that this position is still in
+        the chain. So that seal covers what was replayed here.
+        """
+        if self.position != START:
+            self.book.signed_from = LARGEST
+            self._replay(transaction, self._new_entries(transaction))
+
+    def _replay(self, transaction: Transaction, rows: list[Row] | None) -> None:
+        """Apply these entries and all after them."""
+        while rows:
             for seq, stored, body in rows:
                 self._apply(int(seq), str(stored), str(body))
+            rows = self._new_entries(transaction) if len(rows) > 1 else None
+
+    def _new_entries(self, transaction: Transaction) -> list[Row] | None:
+        """The next entries after the position. None if the chain does not have the position, so it is not ours."""
+        first = max(self.position.seq, 1)
+        rows = transaction.rows("entries_after", first - 1, BATCH)
+        if self.position == START:
+            return rows
+        is_there = bool(rows) and (rows[0][0], rows[0][1]) == self.position
+        return rows[1:] if is_there else None
 
     def require_end(self, newest: Position) -> None:
         """Raise ``LedgerIntegrity`` unless the replay ended at the entry whose seal was checked or is made."""
@@ -262,19 +296,23 @@ class Watch:
 
     def _forget(self) -> None:
         """Begin again with the next turn."""
-        self.book, self.position, self.compared = Book(), START, {}
+        self.book, self.position = Book(), START
 
     def _apply(self, seq: int, stored: str, body: str) -> None:
         try:
             if seq != self.position.seq + 1 or link(self.position.hash, body) != stored:
                 raise Broken(f"entry {seq} does not have its hash: it or an earlier entry was altered")
-            if seq >= self.book.signed_from and canonical(fields_of(seq, body)) != body:
+            entry = fields_of(seq, body)
+            if seq >= self.book.signed_from and canonical(entry) != body:
                 raise Broken(f"entry {seq} is not canonical JSON")
-            self.book.apply(seq, body)
-        except (Broken, Refused, ValueError) as problem:
+            self.book.apply(seq, body, entry)
+            self.position = Position(seq, stored)
+        except (Broken, Refused, ValueError, RecursionError) as problem:
             self._forget()
             raise _altered(str(problem)) from None
-        self.position = Position(seq, stored)
+        except BaseException:
+            self._forget()  # interrupted: half of the entry may be in the book
+            raise
 
     def require_entries(self, transaction: Transaction) -> None:
         """Raise ``LedgerIntegrity`` if the entry of a registration was altered. Marks of data are in entries alone."""
@@ -287,12 +325,13 @@ class Watch:
         """Raise ``LedgerIntegrity`` if a registration, or an account that moved since the last call, differs from the
         chain. The first call compares every account.
         """
-        for number, known in self.book.accounts.items():
-            row = known if self.compared.get(number) is known else transaction.row("account_by_id", number)
-            if row is None or tuple(row) != tuple(known):
+        changed = self.book.accounts.changed
+        for number in sorted(changed):
+            row = transaction.row("account_by_id", number)
+            if row is None or tuple(row) != tuple(self.book.accounts[number]):
                 self._forget()
                 raise _altered(f"the totals of account {number} differ from the chain: the table was edited")
-        self.compared = dict(self.book.accounts)
+        changed.clear()
         self.require_registrations(transaction)
 
     def require_open(self, transaction: Transaction, first: int, last: int) -> None:
@@ -318,15 +357,25 @@ class Watch:
     def _edited_registration(self, transaction: Transaction) -> str | None:
         """The name of a dataset whose row or note differs from the chain. Units, bounds and ends are in notes."""
         known = self.book.datasets
-        stored = [tuple(row) for row in transaction.rows("datasets_stored")]
-        if stored != [tuple(row) for row in known]:
-            return next((row.name for row in known if tuple(row) not in stored), "a dataset")
+        stored = transaction.rows("registrations")
+        rows = [tuple(row[:-2]) for row in stored]
+        if rows != known:  # a row of the book is a tuple of the same columns
+            return next((row.name for row in known if tuple(row) not in rows), "a dataset")
         first = self.book.since or LARGEST
-        notes = {int(row[0]): row[1:] for row in transaction.rows("notes")}
-        for row in known:
-            if row.seq >= first and (row.seq not in notes or not opens(row.note, *notes[row.seq])):
+        for row, (*_, salt, body) in zip(known, stored, strict=True):
+            if row.seq >= first and not self._is_note(row.note, salt, body):
                 return row.name
         return None
+
+    def _is_note(self, commitment: str, salt: str | None, body: str | None) -> bool:
+        """True if this is the note of the commitment. One that was found to be so is compared as a text."""
+        if salt is None or body is None:
+            return False
+        if self.notes.get(commitment) != (salt, body):
+            if not opens(commitment, salt, body):
+                return False
+            self.notes[commitment] = salt, body
+        return True
 
 
 @dataclass(slots=True)
@@ -343,6 +392,12 @@ class Writer:
     newest: tuple[str, int, int | None] = ("", 0, None)
     """Hash, time and governing entry of the newest entry that was looked at."""
 
+    def read_ahead(self, transaction: Transaction) -> None:
+        """Replay what others wrote, while one of them has its turn. What is wrong with it is said in our turn."""
+        if self.signer is not None and self.newest[2] is not None:
+            with contextlib.suppress(LedgerIntegrity):
+                self.watch.read_ahead(transaction)
+
     def begin(self, transaction: Transaction, newest: Position, anchor: Position | None) -> journal.Turn:
         """Note the start of a turn; refuse a governed ledger whose newest entry is not sealed."""
         _, at, governed = self._looked_at(transaction, newest)
@@ -354,7 +409,7 @@ class Writer:
             if self.signer is None or not may_sign(keys, self.signer.public, newest.seq + 1):
                 raise read_only()
             if self.sealed != newest:
-                require_seal(transaction, self.ledger, newest, keys)
+                require_seal(transaction, self.ledger, newest, keys, self.signer.made)
                 self.sealed = newest
             turn.signer = self.signer
         return turn

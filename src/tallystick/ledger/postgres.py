@@ -377,6 +377,9 @@ class PostgresStore:
         """Register a function that is called at the end of a write, before it is durable (seals)."""
         self._seal = seal
 
+    def on_queue(self, read: Check) -> None:
+        """Do nothing: a client waits for its turn inside the transaction."""
+
     def on_turn(self, lock: Lock) -> None:
         """Register a lock that is held from before the check of a write until its listener has returned."""
         self._lock = lock
@@ -384,6 +387,10 @@ class PostgresStore:
     def on_connect(self, check: Callable[[], None]) -> None:
         """Register a function that may refuse a new connection, before anything is answered through it."""
         self._on_connect = check
+
+    def damage(self) -> list[str]:
+        """Nothing: a client of a server cannot look for damage. References hold while the layout is as it was."""
+        return []
 
     def layout_problems(self) -> list[str]:
         """Differences between the schema's own objects and the migrations.

@@ -80,6 +80,10 @@ STATEMENTS: Final[dict[str, str]] = {
     "dataset_named": f"{DATASET_READ} WHERE d.name = ? ORDER BY d.seq DESC LIMIT 1",
     "datasets": f"{DATASET_READ} ORDER BY d.seq",
     "datasets_stored": f"SELECT {DATASET_COLUMNS} FROM dataset ORDER BY seq",
+    "registrations": (
+        f"SELECT {', '.join(f'd.{name}' for name in DATASET_COLUMNS.split(', '))}, n.salt, n.body "
+        "FROM dataset d LEFT JOIN entry_text n ON n.entry = d.seq AND n.field = 'note' ORDER BY d.seq"
+    ),
     "datasets_noted": (
         "SELECT DISTINCT d.name FROM dataset d LEFT JOIN entry_text n ON n.entry = d.seq AND n.field = 'note' "
         "WHERE substr(coalesce(n.body, d.note), 1, CAST(? AS INTEGER)) = ?"
@@ -135,9 +139,8 @@ STATEMENTS: Final[dict[str, str]] = {
         f"{CHARGE_READ} JOIN tag t ON t.charge_id = c.id WHERE t.request_tag = ? AND c.state = 'COMMITTED' "
         "ORDER BY c.id LIMIT 100"
     ),
-    "charges": (
-        f"SELECT {CHARGE_COLUMNS} FROM charge WHERE last_seq > ? OR state IN ('RESERVED', 'EXECUTING') ORDER BY id"
-    ),
+    "charges": f"SELECT {CHARGE_COLUMNS} FROM charge WHERE id > ? ORDER BY id",
+    "charge_stored": f"SELECT {CHARGE_COLUMNS} FROM charge WHERE id = ?",
     "charges_of": (
         f"SELECT {CHARGE_SHOWN}, l.a0, l.a1, e.body, w.body "
         "FROM line l JOIN charge c ON c.id = l.charge_id JOIN entry e ON e.seq = c.id "
@@ -154,7 +157,7 @@ STATEMENTS: Final[dict[str, str]] = {
     "charge_move_replay": "UPDATE charge SET state = ?, last_seq = ? WHERE id = ?",
     "charge_lease_replay": "UPDATE charge SET fence = ?, lease_until = ?, last_seq = ? WHERE id = ?",
     "charges_expired": (
-        f"{CHARGE_READ} WHERE c.state IN ('RESERVED', 'EXECUTING') AND c.lease_until <= ? ORDER BY c.id"
+        f"{CHARGE_READ} WHERE c.state IN ('RESERVED', 'EXECUTING') AND c.lease_until <= ? ORDER BY c.lease_until, c.id"
     ),
     "line_insert": "INSERT INTO line (charge_id, account_id, a0, a1) VALUES (?, ?, ?, ?)",
     "lines_of": "SELECT account_id, a0, a1 FROM line WHERE charge_id = ? ORDER BY account_id",
@@ -171,10 +174,9 @@ STATEMENTS: Final[dict[str, str]] = {
     "text_at": "SELECT salt, body FROM entry_text WHERE entry = ? AND field = ?",
     "texts_of": "SELECT field, salt, body FROM entry_text WHERE entry = ? ORDER BY field",
     "texts": "SELECT entry, field, salt, body FROM entry_text WHERE entry > ? ORDER BY entry, field",
-    "notes": "SELECT entry, salt, body FROM entry_text WHERE field = 'note' ORDER BY entry",
     "tag_insert": "INSERT INTO tag (charge_id, key_tag, stem_tag, request_tag) VALUES (?, ?, ?, ?)",
     "tag_delete": "DELETE FROM tag WHERE charge_id = ?",
-    "tags": "SELECT charge_id, key_tag, stem_tag, request_tag FROM tag ORDER BY charge_id",
+    "tags": "SELECT charge_id, key_tag, stem_tag, request_tag FROM tag WHERE charge_id > ? ORDER BY charge_id",
     "secret": "SELECT since, body FROM secret",
     "secret_insert": "INSERT INTO secret (since, body) VALUES (?, ?)",
     "seal_insert": "INSERT INTO seal (seq, key, signature) VALUES (?, ?, ?)",
@@ -243,10 +245,13 @@ class Store(Protocol):
         """
 
     def layout_problems(self) -> list[str]:
-        """Differences between the database's own objects and the migrations, and physical damage.
+        """Differences between the database's own objects and the migrations.
 
         Raise ``NotChecked`` if this user may not compare them.
         """
+
+    def damage(self) -> list[str]:
+        """Physical damage of the whole store and broken references, as far as a client can see them."""
 
     def seconds(self) -> float:
         """Seconds since 1970 by the clock of the store: every writer must agree when a lease ends."""
@@ -268,6 +273,9 @@ class Store(Protocol):
 
     def on_end(self, seal: Check) -> None:
         """Register a function that is called at the end of a write, before it is durable (seals)."""
+
+    def on_queue(self, read: Check) -> None:
+        """Register a function that may read what others have committed, before a write. A store need not call it."""
 
     def on_turn(self, lock: Lock) -> None:
         """Register a lock that is held from before the check of a write until its listener has returned.

@@ -134,8 +134,7 @@ class Account:
         """Partitions of this block and of each block above it; a table must keep to all of them."""
         if self.kind == "population":
             return []
-        with self.ledger.store.read() as transaction:
-            return [opening.partition_of(transaction, number) for number, _, name in self.path if name is not None]
+        return [self.ledger.partition_of(number) for number, _, name in self.path if name is not None]
 
     def guarantee(self) -> PrivacyLoss:
         """The loss this account promises never to exceed, against any adaptive analyst: its limit."""
@@ -242,7 +241,8 @@ class Account:
         input is a function, such as ``select.by_rejection``, gets the function). Type and shape are checked first and
         cost nothing; any failure after that keeps the charge.
         """
-        if not hasattr(mechanism, "privacy"):
+        is_priced = hasattr(type(mechanism), "privacy") or hasattr(mechanism, "privacy")  # without computing it
+        if not is_priced:
             raise InvalidInput("mechanism", type(mechanism).__name__, "a mechanism, such as ts.noise.add_gaussian(...)")
         release = Valued(mechanism, value, *self._terms_of(mechanism))
         return pay(release, self, why=why, key=key, delta=delta, also=also, lease=lease).answer
@@ -297,6 +297,7 @@ class Account:
     def limits_since(self, seq: int) -> list[Amount]:
         """The limit that was in force at this entry of the ledger, and every later one, in order."""
         with self.ledger.store.read() as transaction:
+            self.ledger.believed(transaction)  # the seal of the newest entry, which the others lead to
             limits = opening.limits_of(transaction, self.id)
         earlier = [limit for at, limit in limits if at <= seq]
         later = [limit for at, limit in limits if at > seq]

@@ -11,14 +11,13 @@ Each function runs inside one write transaction and appends exactly one entry, o
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import BelowLeastPrice, IdempotencyConflict, LedgerIntegrity, Quarantined, Refused, Remedy
-from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, checked, digest, link
+from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, checked, digest, fields_of, link
 from tallystick.ledger.denial import denied
 from tallystick.ledger.filters import LARGEST, UNITS_0, Amount, Filter
 from tallystick.ledger.retirement import require_not_retired
@@ -124,15 +123,17 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Subject of a charge: who pays how much for which plan, and the public text of the request.
+    """Subject of a charge: who pays how much for which plan, the public text of the request, and which data are opened.
 
     ``older`` is the text of the same request by an earlier rule. An answer that was stored under it is found again.
+    ``source`` is None if no data are opened, or if an answer is looked up before it is known which.
     """
 
     lines: tuple[tuple[int, int, int], ...]
     plan: str
     request: str
     older: str = ""
+    source: str | None = None
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -164,8 +165,9 @@ class Terms(NamedTuple):
         by_id = sorted(lines, key=lambda line: line[0].id)
         asked = tuple(Line(account.id, a0, a1, account.path) for account, a0, a1 in by_id)
         payers = tuple(line[:3] for line in asked)
-        about = About(payers, plan, request, older_request)
-        return cls(lines, asked, plan, digest(plan), about, SourceId.of(source) if source else None)
+        source_id = SourceId.of(source) if source else None
+        about = About(payers, plan, request, older_request, source_id)
+        return cls(lines, asked, plan, digest(plan), about, source_id)
 
 
 def request_digest(lines: Sequence[Sequence[int]], plan: str, request: str) -> str:
@@ -239,8 +241,7 @@ def stored_entry(transaction: Transaction, seq: int) -> dict[str, Any]:
     row = transaction.row("entry_at", seq)
     if row is None:
         raise LedgerIntegrity(f"entry {seq} is missing", remedies=[Remedy("verify_ledger")])
-    body: dict[str, Any] = json.loads(row[2])
-    return body
+    return fields_of(seq, str(row[2]))
 
 
 def linked_entry(transaction: Transaction, position: Position) -> dict[str, Any]:
@@ -249,8 +250,7 @@ def linked_entry(transaction: Transaction, position: Position) -> dict[str, Any]
     before = transaction.row("entry_at", position.seq - 1) if position.seq > 1 else (0, GENESIS)
     if row is None or before is None or link(str(before[1]), str(row[2])) != position.hash:
         raise LedgerIntegrity(f"entry {position.seq} was altered", remedies=[Remedy("verify_ledger")])
-    body: dict[str, Any] = json.loads(row[2])
-    return body
+    return fields_of(position.seq, str(row[2]))
 
 
 def entry_body(transaction: Transaction, seq: int) -> dict[str, Any]:
@@ -350,8 +350,15 @@ def is_same(transaction: Transaction, charge: ChargeRow, about: About) -> bool:
         return entry["request"] in [request_digest(about.lines, about.plan, text) for text in about.texts]
     if entry["plan"] != about.plan or entry["lines"] != [list(line) for line in about.lines]:
         return False
+    if about.source is not None and not _are_same_data(transaction, entry["source"], about.source):
+        return False
     text = transaction.row("text_at", charge.id, "request")
     return text is not None and text[1] in about.texts and opens(entry["request"], *text)
+
+
+def _are_same_data(transaction: Transaction, one: str | None, two: str) -> bool:
+    """True if two sources are the same, or places of one registered dataset, whose files may be moved."""
+    return one == two or (one is not None and transaction.row("sources_of_one_dataset", one, two) is not None)
 
 
 def account_row(transaction: Transaction, account_id: int) -> AccountRow:
@@ -687,16 +694,20 @@ def lost(charge: ChargeRow) -> Refused:
 
 
 def sweep(transaction: Transaction, at: int, principal: str) -> tuple[int, int]:
-    """Refund expired reservations and burn expired executions; returns how many of each."""
+    """Refund expired reservations and burn expired executions; returns how many of each.
+
+    A burned charge whose outcome is withheld is not counted.
+    """
     refunded = burned = 0
     for row in transaction.rows("charges_expired", at):
         charge = ChargeRow(*row)
+        is_told = told_state(transaction, charge) != WITHHELD
         if charge.state == "RESERVED":
             refund(transaction, charge, at, why="lease expired", principal=principal)
             refunded += 1
         else:
             burn(transaction, charge, at, why="lease expired", principal=principal)
-            burned += 1
+            burned += is_told
     return refunded, burned
 
 

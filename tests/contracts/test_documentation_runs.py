@@ -54,7 +54,7 @@ def test_readme_and_guides_have_code_to_run() -> None:
 # Pages with noise: a wrong copy of a page is found, and so is a program with too much noise
 
 SURVEY = """<!-- varies: "At least # % of * (--details).", "Up to # % of * (--details)." by 99 or absent, a share -->
-<!-- varies: "The effect of limits and bounds is too noisy to tell (--details)." by 0 or absent, for more noise -->
+<!-- varies: "It is too noisy to tell how many *(--details)." by 0 or absent, for more noise -->
 
 ```python
 from pathlib import Path

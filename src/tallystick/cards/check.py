@@ -51,6 +51,8 @@ class Finding:
     """What was changed since, by an entry of the ledger; the card was right before."""
     is_required: bool = False
     """True if a part that could not be checked must not pass: it is what a reader sees."""
+    is_of_table: bool = False
+    """True if the part is in the file of a table, and not on the card."""
 
     @property
     def holds(self) -> bool:
@@ -176,7 +178,7 @@ def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, t
         return
     if facts["again"].get("names"):
         why = "the table of an SQL statement is made from the release; it is not in the record"
-        yield Finding(part, not_checked=why, is_required=True)
+        yield Finding(part, not_checked=why, is_required=True, is_of_table=True)
         return
     problem = _about_rows(facts, account, answer, table)
     software = other_version(facts)
@@ -188,7 +190,8 @@ def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, t
     compared = compare_table(Release(_planned(facts, account), answer), table)
     yield Finding("groups and values of the published table (CSV)", problem * bool(compared.wrong), "the stored answer")
     if compared.intervals:
-        yield Finding("intervals of the published table (CSV)", not_checked=_made_by(software), is_required=True)
+        part, why = "intervals of the published table (CSV)", _made_by(software)
+        yield Finding(part, not_checked=why, is_required=True, is_of_table=True)
 
 
 def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: str) -> str:

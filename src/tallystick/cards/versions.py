@@ -81,7 +81,11 @@ SAID_OTHERWISE: Final = {("left_out", "said")}
 
 
 def earlier_parts(fresh: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The noise of a fit as earlier versions list it: the gradients alone."""
+    """Return the noise of a fit as earlier versions list it: that in the objective, or in the gradients, alone."""
+    from tallystick.learn.estimator import OBJECTIVE  # start-up: other cards need no estimator
+
+    if fresh[0]["part"] == OBJECTIVE:
+        return [{**fresh[0], "share": 1.0}]
     return [{**fresh[-1], "noise": "Gaussian", "share": 1.0}]
 
 

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import numpy as np
 
@@ -55,6 +55,12 @@ class NoisePart:
     sensitivity: float = 1.0
     step: float = 1
     share: float = 1.0
+
+
+OBJECTIVE: Final = "the objective that is minimised"
+"""Name of the noise in an objective."""
+MINIMISER: Final = "the coefficients, to hide errors of the computation"
+"""Name of the small noise on a minimiser. Without it rounding errors could depend on single rows."""
 
 
 class Recipe(Protocol):

@@ -191,7 +191,7 @@ def say_dry_run(facts: Facts, screen: Screen, known: str) -> None:
         return
     plan = facts["plan"]
     alone = f" ({plan['price_epsilon']})" if plan["price_epsilon"] else ""
-    would = f"Would charge {plan['price']}{alone} to {plan['population']}; {plan['left']} is left."
+    would = f"Would charge {plan['price']}{alone} to {plan['population']}. Left now: {plan['left_of_limit']}."
     screen.result([would, *plan["notes"], "Nothing was charged and no data was read."])
 
 

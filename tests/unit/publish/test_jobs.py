@@ -50,7 +50,7 @@ def test_journey_three_from_registration_to_card(run, planned) -> None:
     first = run(*RUN, "--out", "table1.csv", "--card", "card.html")
     assert first.code == 0, first.errors
     assert (
-        "Charged  rho 0.06 (epsilon 1.58 at delta 2e-6) as ledger entry 4. Left: rho 0.04, delta 1e-6." in first.errors
+        "Charged  rho 0.06 (epsilon 1.58 at delta 2e-6) as ledger entry 4. Left: rho 0.04 of 0.1, delta 1e-6 of 1e-6." in first.errors
     )
     assert first.errors.splitlines()[-1] == "Wrote    table1.csv, table1.about.csv, card.html, card.json"
     assert [line.split()[0] for line in first.out.splitlines()] == ["region", *REGIONS]
@@ -181,7 +181,7 @@ def test_a_second_query_is_denied_in_words_with_what_would_fit(run, planned, dry
     assert denied.code == 3
     lines = denied.errors.splitlines()
     assert lines[0] == "Denied: the budget of patients-2026 is too small. Nothing was charged and no data was read."
-    assert lines[1:4] == ["", "  needed   rho 0.06", "  left     rho 0.04 of 0.1"]
+    assert lines[1:4] == ["", "  needed   rho 0.06", "  left     rho 0.04 of 0.1, delta 1e-6 of 1e-6"]
     assert lines[4:6] == ["", "Any one of these works:"]
     assert lines[6].startswith("  larger error   --rho 0.04   count ±")
     assert denied.out == ""
@@ -193,7 +193,7 @@ def test_a_dry_run_spends_nothing_and_reads_no_row(run, planned) -> None:
     visits = planned / "visits.csv"
     visits.write_text(visits.read_text().splitlines()[0] + "\n")  # its columns are all that is looked at
     assert found(run(*RUN, "--dry-run", "--json"))["dry_run"] is True
-    assert "Would charge rho 0.06 (epsilon 1.58 at delta 2e-6) to patients-2026; " in run(*RUN, "--dry-run").out
+    assert "Would charge rho 0.06 (epsilon 1.58 at delta 2e-6) to patients-2026. Left now: " in run(*RUN, "--dry-run").out
     assert found(run("budget", "--json"))["used"]["rho"] == 0
 
 

@@ -60,7 +60,7 @@ def test_that_there_may_be_more_is_said_once() -> None:
         visits = ts.Private(awkward()).table(unit="pid").per_unit(max_rows_per_group=3)
         plan = visits.agg(n=ts.count()).plan(rho=0.5, caps_totals=totals)
         said = Release(plan, run.noisy(plan, run.integers(plan), SeededSource(5))).left_out
-        assert said.count("such rows of a pid were counted") + said.count("the true number may be higher") == 1
+        assert said.count("such rows of a pid were counted") + said.count("the true number of rows may be higher") == 1
 
 
 def _line(**changed: Any) -> Line:
@@ -191,6 +191,13 @@ def test_people_in_too_many_groups_are_said_where_people_are_counted() -> None:
 def test_details_and_the_line_under_a_table_have_the_same_end_of_a_share() -> None:
     assert words.number_cells(_rows())[2] == "at most 9.29 % of these"
     assert words.number_cells(_rows(**CERTAIN))[2] == "at least 7.94 %"
+
+
+def test_a_number_of_people_over_a_limit_is_not_said_to_be_higher() -> None:
+    """Each person over a limit is counted once; only rows of a person are counted up to a limit."""
+    people = _line(share_upper=0.1, upper=20, limit=3)
+    assert words.explain(people).endswith(": 95 % interval for the privacy noise only")
+    assert words.explain(_rows()).endswith("so the true number of rows may be higher")
 
 
 def test_a_line_that_is_too_noisy_keeps_its_numbers_in_json() -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.commands.budget import left_text
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.cli.question import listed
 from tallystick.digits import typed
@@ -130,7 +129,7 @@ def say(out: Console, account: Account) -> None:
         *([f"         that is {limit}"] if limit else []),
         *([f"         {WHAT_RHO_IS}"] if account.currency.kind == "zcdp" else []),
         f"used     {account.used}" + (f"   ({used})" if used else ""),
-        f"left     {left_text(account.remaining, account.limit)}",
+        f"left     {account.remaining.of_limit(account.limit)}",
     ]
     parent = account.parent
     if parent is not None:

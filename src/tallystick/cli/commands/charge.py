@@ -91,9 +91,10 @@ def add(
             "dry_run": dry_run,
         }
         asked = {"ledger": place_of(ledger), "expression": expression, "why": why, "key": key, "delta": delta}
-        done = f"paid before, as ledger entry {number}" if not fresh else f"ledger entry {number}: {amount}"
-        done = f"would charge {amount}" if number is None else done
-        line = f"{done}; {payer.name} has {payer.remaining.text(upward=False)} left"
+        done = f"Charged {amount} to {payer.name} as ledger entry {number}. Left:"
+        done = f"Asked before: this is ledger entry {number}. Nothing was charged. Left:" if not fresh else done
+        done = f"Would charge {amount} to {payer.name}. Nothing was charged. Left now:" if number is None else done
+        line = f"{done} {payer.remaining.of_limit(payer.limit)}."
         deliver(
             Answer("charge.add", asked, facts, lambda out: out.print(line, soft_wrap=True, markup=False)),
             as_json=as_json,

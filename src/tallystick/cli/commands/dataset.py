@@ -19,7 +19,7 @@ from tallystick.digits import typed
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, opened_if_there, place_of
 from tallystick.ledger.budget import Budget, read_limit
-from tallystick.ledger.filters import Amount
+from tallystick.ledger.filters import Amount, Filter
 from tallystick.publish import datasets
 from tallystick.rounding import read_amount
 from tallystick.tables.sources import PublicUse, public_file
@@ -334,10 +334,14 @@ def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], *, dr
         *([f"  cost     at least {dataset.least_price} for each query"] if dataset.least_price else []),
     ]
     if "left" in account:
-        symbol = {key: value for key, value in account["left"].items() if key not in ("filter", "a0", "a1")}
-        lines.append("  left     " + ", ".join(f"{key} {typed(value)}" for key, value in symbol.items() if value))
+        lines.append(f"  left     {_amount(account['left']).of_limit(_amount(account['limit']))}")
     for line in lines:
         out.print(line, soft_wrap=True, markup=False)
+
+
+def _amount(data: Mapping[str, Any]) -> Amount:
+    """Return an amount from its plain data."""
+    return Amount(Filter.named(data["filter"]), data["a0"], data["a1"])
 
 
 def _caps(table: Mapping[str, Any]) -> str:
@@ -396,7 +400,7 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
         account = book.open(dataset.population)
         book.recover()  # a worker that was killed closes its data, too
         facts, failed = account.to_dict(), account.failures()
-        left = f"  account  {account.name}: used {account.used} of {account.limit}"
+        left = f"  left     {account.remaining.of_limit(account.limit)}"
     result = {"name": name, **_facts(dataset), "account": facts, "closed_by": failed}
 
     def say(out: Console) -> None:

@@ -22,7 +22,7 @@ INTERVALS: Final = (
 )
 """The meaning of every interval of a table, for files, cards and notebooks."""
 INTERVAL: Final = "95 % interval for the privacy noise only"
-LIMITED: Final = f"{INTERVAL}; rows of a person are counted up to a limit, so the true number may be higher"
+LIMITED: Final = f"{INTERVAL}; rows of a person are counted up to a limit, so the true number of rows may be higher"
 TOO_NOISY: Final = "Too noisy to tell: the 95 % interval holds 0 and half of the total."
 """The rule, in a sentence to print beside such a line."""
 UNITS: Final = "units"
@@ -139,7 +139,9 @@ def explain(line: Line) -> str:
     """Return what a line is about, for a cell of a table."""
     if line.value is None:
         return line.did
-    return f"{line}: {TOO_NOISY if line.too_noisy else LIMITED}"
+    if line.too_noisy:
+        return f"{line}: {TOO_NOISY}"
+    return f"{line}: {INTERVAL if line.limit else LIMITED}"
 
 
 def had_more(cap: int, *, are_groups: bool) -> str:

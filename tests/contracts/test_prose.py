@@ -76,6 +76,29 @@ def test_sentences_of_the_old_voice_are_found_in_pages_and_in_code(prose: Any, s
     assert prose.check("module.py", f"text = {sentence!r}")
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence", "is_found"),
+    [
+        ("docs/guides/sql.md", "Each count is capped.", True),
+        ("src/tallystick/cli/app.py", "rows of one unit", True),
+        ("src/tallystick/cli/app.py", "the names of --unit and 'unit id'", False),
+        ("src/tallystick/tables/parts.py", "rows over the caps, of each unit up to 10", False),
+        ("src/tallystick/tables/parts.py", "the caps of a table", True),
+        ("docs/theory/query-removed.md", "What caps leave out", False),
+    ],
+)
+def test_texts_for_users_have_the_words_of_the_glossary(prose: Any, name: str, sentence: str, is_found: bool) -> None:
+    text = f"text = {sentence!r}" if name.endswith(".py") else sentence
+    assert bool(prose.check(name, text)) == is_found
+    if name.endswith(".py"):
+        assert not prose.check(name, f'def call():\n    """{sentence}"""')
+
+
+def test_listings_in_docstrings_are_not_sentences(prose: Any) -> None:
+    listing = "\n".join(f"    draw_{i}(loss)   picture of price {i}" for i in range(30))
+    assert not prose.check("module.py", f'"""Pictures.\n\n{listing}\n\nDraw them.\n"""')
+
+
 @pytest.mark.parametrize("sentence", GOOD)
 def test_plain_sentences_pass(prose: Any, sentence: str) -> None:
     assert prose.check("page.md", sentence) == []

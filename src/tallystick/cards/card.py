@@ -120,14 +120,14 @@ def card(
 
 
 def _registered(account: Account | None, dataset: str | None) -> Mapping[str, str]:
-    """What the owner of registered data has said about them."""
+    """Return what the owner of registered data has said about them."""
     known = {} if account is None or dataset is None else account.ledger.datasets()
     said = [about for _, about in known[dataset].described() if about is not None] if dataset in known else []
     return said[-1] if said else {}
 
 
 def uncertified(certificate: Certificate, loss: PrivacyLoss) -> str:
-    """What is wrong with a certificate of this loss, or nothing."""
+    """Return the problem with a certificate of this loss; empty if there is no problem."""
     try:
         certificate.verify()
         return "" if certificate.loss == loss else "the certificate is about another loss"
@@ -204,7 +204,7 @@ def read_card(path: str | Path) -> tuple[Card, str]:
 
 
 def is_page(text: str) -> bool:
-    """True if the text of a card's file is its HTML page: the data are inside, whatever is around them."""
+    """True if the text of a card's file is its HTML page: the data are inside, in any page around them."""
     return _OPENING in text
 
 

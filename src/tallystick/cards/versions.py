@@ -2,7 +2,7 @@
 
 Versions may say the same in other words. They may also read other intervals from the same released numbers. So words
 and intervals of another version are not compared. Everything else must be what this version makes from the ledger:
-released values, prices, limits, epsilon, curves, names, hashes. A sentence must have the same numbers, up to rounding
+released values, costs, limits, epsilon, curves, names, hashes. A sentence must have the same numbers, up to rounding
 to three digits and in any order.
 """
 
@@ -214,7 +214,7 @@ def _has_all(numbers: list[float], others: list[float]) -> bool:
 def _are_roundings(one: float, other: float) -> bool:
     """True if two numbers may be roundings of one to three digits or more; whole numbers below 1,000 must be equal.
 
-    Sentences repeat numbers that are facts of their own on the card, and those are compared exactly.
+    Sentences repeat numbers that are separate facts on the card, and those are compared exactly.
     """
     if one == int(one) and other == int(other) and max(one, other) < 1_000:
         return one == other

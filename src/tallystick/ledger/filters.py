@@ -260,7 +260,7 @@ class Amount:
     def of_limit(self, limit: Amount, *, with_delta: bool = False) -> str:
         """Return what is left beside the limit; JSON has all digits. Every command prints what is left with this.
 
-        ``with_delta`` shows delta even if the limit has none.
+        ``with_delta`` shows delta even if the limit is without one.
 
         >>> limit = Amount(Filter("zcdp"), 10**11, 10**12)
         >>> Amount(Filter("zcdp"), 4 * 10**10, 10**12).of_limit(limit)

@@ -73,7 +73,7 @@ class Measure(ABC):
     limited: ClassVar[str] = ""
     """What limits per person change in its columns: rows, sums or people, or its plural if rows have weights."""
     by_rows: ClassVar[bool] = True
-    """True if the rows of a unit count, up to the cap; False if only the unit itself does."""
+    """True if the rows of a unit count, up to the limit; False if only the unit itself does."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

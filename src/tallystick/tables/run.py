@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 Forms = Sequence[tuple["Plan", Names]]
 """Other plans of the same question, with the names that a statement gives to their columns."""
-CELLS, TOTALS, REMOVED = "cells", "totals", "caps and bounds"
+CELLS, TOTALS, REMOVED = "cells", "totals", "limits and bounds"
 
 ROWS_PER_SHARE = 3_000_000
 """Cells of this many rows take about a third of a gigabyte. What counts of a larger table is read once and kept, and

@@ -35,10 +35,10 @@ def open_(
         str | None, typer.Option("--partition", help="With --parent: the parent pays the largest block of this name.")
     ] = None,
     by: Annotated[
-        str, typer.Option("--by", help="How --partition assigns units: 'unit id' or 'public attribute'.")
+        str, typer.Option("--by", help="How --partition assigns people: 'unit id' or 'public attribute'.")
     ] = "unit id",
     one_block_per_unit: Annotated[
-        bool, typer.Option("--one-block-per-unit", help="You vouch that a unit lies in one block of the partition.")
+        bool, typer.Option("--one-block-per-unit", help="You vouch that each person lies in one block.")
     ] = False,
     where: Annotated[
         list[str] | None,

@@ -80,7 +80,7 @@ LeastPrice = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What ``dataset add`` and ``dataset update`` say about a table."""
+    """Statements of ``dataset add`` and ``dataset update`` about a table."""
 
     source: str
     table: str | None
@@ -109,7 +109,7 @@ class Registration:
         return capped.bounds(**limits)
 
     def dataset(self, table: Table, name: str, population: str, ledger: str | None, *, ask: bool) -> datasets.Dataset:
-        """The data set as it is to be registered; ``ask`` asks a person at the terminal what only they can say."""
+        """The dataset as it is to be registered; ``ask`` asks a person at the terminal what only they can say."""
         listed = _key_lists(self.keys, table, ledger)
         asking = _asking(table, listed, self.prices, key_delta=self.key_delta, version=self.version)
         own = datasets.identified(table)
@@ -118,7 +118,7 @@ class Registration:
 
     @property
     def least(self) -> PrivacyLoss | None:
-        """The least price of a plan, if one is named."""
+        """The least cost of a plan, if one is named."""
         return _limit("least_price", self.least_price, self.adjacency)
 
 
@@ -276,7 +276,7 @@ def _key_lists(keys: Repeated, table: Table, ledger: str | None) -> dict[str, li
 def _asking(
     table: Table, listed: Mapping[str, list[Any]], prices: Mapping[str, Repeated], **others: Any
 ) -> dict[str, Any]:
-    """What is registered for statements in SQL."""
+    """Return what is registered for statements in SQL."""
     from tallystick.publish.catalogue import registered
 
     named = {name: _price(name, text) for name, text in prices.items()}
@@ -286,7 +286,7 @@ def _asking(
 
 
 def _price(option: str, given: Repeated) -> dict[str, float]:
-    """``rho=0.01`` or ``epsilon=0.5,delta=1e-6`` as words of a price."""
+    """``rho=0.01`` or ``epsilon=0.5,delta=1e-6`` as words of a cost."""
     try:
         return {word: read_amount(word, value) for word, value in pairs(option, given, "rho=0.01").items()}
     except InvalidInput:
@@ -294,7 +294,7 @@ def _price(option: str, given: Repeated) -> dict[str, float]:
 
 
 def _decisions(given: Repeated, *, ask: bool) -> dict[str, str]:
-    """What a person must say, asked for once when there is somebody to ask."""
+    """Return the decisions that only a person can make, after one question if a person is at the terminal."""
     from tallystick.cards.contents import FIELDS, check_answers
 
     decisions: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""``tallystick publish``: price a table without opening any data, then release it, once per key, with its card."""
+"""``tallystick publish``: plan a table without opening any data, then release it, once per key, with its card."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from tallystick.tables.table import Table
 from tallystick.tables.unit_functions import MOST_COUNTED, OfUnit
 
 ROWS_OF_A_UNIT: Final = 100
-"""Rows of one unit that a total counts where no caps are registered."""
+"""Rows of one unit that a total counts where no limits are registered."""
 
 MOST_LISTED: Final = 1_000
 COUNTS: Final = ("count", "count_distinct")

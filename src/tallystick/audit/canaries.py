@@ -106,7 +106,7 @@ def own_feature(rows: Any, canaries: int) -> tuple[Any, Any]:
     """Rows with a new column for every canary, and canaries that are 1 there and 0 elsewhere.
 
     In a model whose first layer is linear, the gradient of such a canary has a direction of its own (a Dirac canary),
-    which nobody else's moves: the strongest kind. Both are tensors if the rows are.
+    which no other record moves: the strongest kind. Both are tensors if the rows are.
 
     >>> wider, alone = own_feature(np.ones((3, 2)), 4)
     >>> wider.shape, alone.shape, alone.sum()

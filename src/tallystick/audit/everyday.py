@@ -184,7 +184,7 @@ def _agree(row: Row, person: Row, on: Sequence[str], near: Mapping[str, float]) 
 
 @dataclass(frozen=True, slots=True)
 class Uniqueness:
-    """How many rows nobody shares: ``sizes`` counts the groups of equal rows by their size. Not private."""
+    """Return how many rows are unique: ``sizes`` counts the groups of equal rows by their size. Not private."""
 
     rows: int
     sizes: dict[int, int]

@@ -169,7 +169,7 @@ def card_of(subject: Subject) -> Card:
     """The card of a subject, with what is needed to make it again: plan and decisions."""
     again: dict[str, Any] = {"plan": json.loads(subject.plan.to_json()), "about": dict(subject.about)}
     if not isinstance(subject.plan, FitPlan):
-        del again["plan"]["query"]["table"]["source"]  # where the data lies is nobody's business
+        del again["plan"]["query"]["table"]["source"]  # a card does not say where the data are
     if subject.names:
         again["names"] = dict(subject.names)
     return Card({**contents(subject), "again": again})

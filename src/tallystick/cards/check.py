@@ -75,7 +75,7 @@ class Finding:
 
 PAGE: Final = "text of the page (HTML)"
 OTHER_TABLE: Final = "it differs from what was published"
-"""What is wrong with a file of a table. It says nothing about the card."""
+"""Problem with a file of a table. It says nothing about the card."""
 
 
 def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: str | None = None) -> tuple[Finding, ...]:

@@ -325,7 +325,7 @@ def _left_out(subject: Subject, facts: Mapping[str, Any]) -> list[dict[str, Any]
     told = [dict(each) for each in facts.get("removed", ())]
     if subject.release is None:
         return told
-    removed = {each.what: each.to_data() for each in subject.release.removed()}  # totals are told with their parts
+    removed = {each.what: each.to_data() for each in subject.release.removed()}  # totals are shown with their parts
     return [line | removed[line["what"]] for line in told if line["what"] in removed]
 
 

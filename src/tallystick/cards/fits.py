@@ -46,7 +46,7 @@ class FitPlan:
     columns: int
     rows: Mapping[str, Any] | None = None
     units: bool = False
-    """Whether ``fit`` was told whose rows they are; of a registered table the plan says it."""
+    """True if the caller of ``fit`` named the owners of rows; of a registered table the plan does."""
     preprocessing: str = ""
     """Steps of the pipeline in front of the fit; begins with "public" if the caller answers for them."""
 
@@ -59,7 +59,7 @@ class FitPlan:
         rows = None
         if plan is not None:
             written = json.loads(plan.to_json())
-            del written["query"]["table"]["source"]  # where the data lies is nobody's business
+            del written["query"]["table"]["source"]  # a card does not say where the data are
             rows = {"plan": written, "dataset": dataset}
         named = rows is None and bool(getattr(model, "units_given_", False))
         before = str(getattr(model, "preprocessing_", "")) if rows is None else ""

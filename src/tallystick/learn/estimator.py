@@ -64,7 +64,7 @@ MINIMISER: Final = "the coefficients, to hide errors of the computation"
 
 
 class Recipe(Protocol):
-    """How one model is made: public facts only, written out by ``repr`` so that two requests can be told apart.
+    """Recipe of one model: public facts only, written out by ``repr`` so that different requests differ.
 
     That of an estimator which is public in ``ts.learn`` also has ``noise_parts(columns)``: what its card says.
     """

@@ -155,7 +155,7 @@ class Perturbed:
         return np.asarray(found + hidden * np.eye(width))
 
     def noise(self, width: int, source: Source) -> Array:
-        """Real noise of the exact law, told within ``noise_error``."""
+        """Real noise of the exact law, known within ``noise_error``."""
         scale = self.sigma * self.rows.longest
         if not self.pure:
             return scale * near_normals(width, source)

@@ -369,7 +369,7 @@ class AnchorFile:
             descriptor = self._open()
             number = os.pread(descriptor, 20, 0)
             if number.isdigit() and number >= b"%020d" % anchor.seq:
-                return  # whoever synced for us has been here
+                return  # the process that synced for us has been here
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             try:
                 match = RECORD.match(os.pread(descriptor, 128, 0))

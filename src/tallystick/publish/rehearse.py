@@ -327,7 +327,7 @@ def _line(
     )
 
 
-# Rows of the same shape, for whoever has none that are public.
+# Made-up rows of the shape of a plan, for owners without public rows.
 
 _ENGINE_TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "boolean": "BOOLEAN", "date": "DATE"}
 """Type of a column in DuckDB, by its type in a schema."""

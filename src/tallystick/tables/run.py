@@ -627,7 +627,7 @@ def _shared(plan: Plan, engine: Engine, program: Program, told: Progress, way: W
     """The integers of all shares; None where their rows cannot be sorted. ``kept`` says that rows are."""
     total = None
     for i in range(way.shares):
-        # how many shares there are depends on the data, so only the first one is told of
+        # how many shares there are depends on the data, so only the first one is reported
         here = _collected(plan, engine, program, told if i == 0 else None, way, i, kept=kept)
         if here is None:
             return None

@@ -64,7 +64,7 @@ class PiecewiseTradeoff:
 
     @property
     def polygon(self) -> LowerTradeoff:
-        """The same corners for the accountant's geometry."""
+        """Return the corners for the accountant's geometry."""
         return LowerTradeoff(np.asarray(self.alphas, dtype=float), np.asarray(self.betas, dtype=float))
 
     @staticmethod
@@ -101,7 +101,7 @@ class PiecewiseTradeoff:
 
     @staticmethod
     def identity() -> PiecewiseTradeoff:
-        """Id(alpha) = 1 - alpha: nothing can be told apart (Example 13.1).
+        """Id(alpha) = 1 - alpha: no test helps (Example 13.1).
 
         >>> float(PiecewiseTradeoff.identity()(0.25))
         0.75

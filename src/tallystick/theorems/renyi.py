@@ -63,7 +63,7 @@ def renyi_of_joint(
 
 
 def divergence_of_masses(first: Floats, second: Floats, *, order: float) -> float:
-    """The same for masses as they are: they are not normalised.
+    """Return the divergence of masses as they are: they are not normalised.
 
     >>> round(divergence_of_masses(np.array([0.5, 0.5]), np.array([0.25, 0.75]), order=2), 6)
     0.287682

@@ -110,11 +110,11 @@ class SparkEngine:
         self.origins: dict[str, Origin] = {}
         self.mark = uuid.uuid4().hex[:8]
         self.log = QuietLog(session)
-        self.log.start()  # last: whoever has an engine closes it
+        self.log.start()  # last: the owner of an engine closes it
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         # The user's temporary views live in the user's session; ours gets the same rows under a name of ours. It is a
-        # view of our session, which nobody else can replace.
+        # view of our session, which no other session can replace.
         name = self.views.setdefault(table, f"_stored_{self.mark}_{len(self.views)}")
         frame = self._of(table)
         _refuse_readers(frame)

@@ -53,7 +53,7 @@ class Line:
     def too_noisy(self) -> bool:
         """True if the interval excludes neither 0 nor half of the total.
 
-        The rule uses only released numbers. Without a total there is no range, so the number is always told.
+        The rule uses only released numbers. Without a total there is no range, so the number is always shown.
         """
         if self.lower or self.share_upper is None:
             return False

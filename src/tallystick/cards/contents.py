@@ -317,7 +317,7 @@ def _where(measure: Measure, threshold: int | None) -> str:
 
     if threshold is None:
         return "in every group"
-    return f"well above the threshold {threshold}" if Units() in measure.parts() else "in every group that is shown"
+    return f"well above the threshold {threshold:,}" if Units() in measure.parts() else "in every group that is shown"
 
 
 def _left_out(subject: Subject, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -492,7 +492,7 @@ def _facts_about_everyone(unit: str, product: str, *, replaced: bool) -> str:
 def _about_groups(keys: Mapping[str, Any]) -> str:
     if keys["kind"] == "private":
         return (
-            f"Which groups are large. A group appears if its noisy number of units reaches {keys['threshold']}. A "
+            f"Which groups are large. A group appears if its noisy number of units reaches {keys['threshold']:,}. A "
             f"group of a single unit appears with probability {up(keys['reached'], 2)} at most "
             f"(allowed: {typed(keys['delta'])})."
         )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -334,9 +334,15 @@ def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], *, dr
         *([f"  cost     at least {dataset.least_price} for each query"] if dataset.least_price else []),
     ]
     if "left" in account:
-        lines.append(f"  left     {_amount(account['left']).of_limit(_amount(account['limit']))}")
+        left, limit = _amount(account["left"]), _amount(account["limit"])
+        added = f" ({WHAT_RHO_DOES})" if left.filter.kind == "zcdp" else ""
+        lines.append(f"  left     {left.of_limit(limit)}{added}")
     for line in lines:
         out.print(line, soft_wrap=True, markup=False)
+
+
+WHAT_RHO_DOES: Final = "costs in rho add up"
+"""Meaning of rho, where a person sees it first."""
 
 
 def _amount(data: Mapping[str, Any]) -> Amount:

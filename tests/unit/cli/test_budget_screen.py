@@ -40,6 +40,10 @@ def test_steps_of_a_run_that_is_paid_as_a_whole_are_not_charges_with_a_cost(run:
         for _ in range(10):
             stream.take()
     assert run("budget", "clinic", "--ledger", place).out.count("train") == 1
+    listed = run("charge", "list", "--ledger", place)
+    assert listed.out.count("COMMITTED") == 1
+    assert "10 steps of runs that were paid as a whole are left out; see --json" in listed.out
+    assert len(run("charge", "list", "--ledger", place, "--json").document["found"]["charges"]) == 11
     assert "1 charge and 10 that cost nothing" in run("ledger", "verify", "--ledger", place).out
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallystick.cli.commands.budget import DONE
 from tallystick.cli.output import Answer, DryRun, Expression, Json, Place, Why, deliver
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
@@ -37,15 +38,20 @@ def list_(
             ((each.name, event) for each in accounts for event in each.history()), key=lambda one: one[1].charge
         )
         facts = {"charges": [{"account": name, **event.to_dict()} for name, event in events]}
+        paid = [one for one in events if one[1].amount.a0 or one[1].amount.a1 or one[1].state != DONE]
 
         def say(out: Console) -> None:
-            for name, event in events:
+            for name, event in paid:
                 shown = by_name[name].release_epsilon(event.amount, event.loss)
                 price = f"{event.amount} ({shown})" if shown else f"{event.amount}"
                 out.print(
                     f"{event.charge:>6}  {moment(event.at)}  {event.state:<9}  {name}  {price}  {event.why}",
                     soft_wrap=True,
                     markup=False,
+                )
+            if len(paid) < len(events):
+                out.print(
+                    f"{len(events) - len(paid):,} steps of runs that were paid as a whole are left out; see --json"
                 )
             if not events:
                 out.print("no charges yet")

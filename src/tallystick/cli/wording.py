@@ -309,7 +309,10 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {
     "reuse_key": lambda each, command: Way(f"--key {shlex.quote(each['key'])}", effect="reuses that answer, no charge"),
     "write_again": _written_again,
     "verify_ledger": lambda each, command: Way(f"tallystick ledger verify{command.ledger}"),
-    "create_ledger": lambda each, command: Way(f"tallystick ledger init {shlex.quote(each['place'])}"),
+    "create_ledger": lambda each, command: Way(
+        f"tallystick ledger init {shlex.quote(each['place'])}",
+        effect="makes a new ledger; to use one at another place, add --ledger PLACE",
+    ),
     "start_again": lambda each, command: Way(
         f"tallystick ledger init {shlex.quote(each['place'])} --first-use --why REASON",
         effect="if its owner starts again on purpose",

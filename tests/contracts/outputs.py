@@ -46,7 +46,7 @@ _MONTHS = "January|February|March|April|May|June|July|August|September|October|N
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)?"
 _FRESH = re.compile(
     rf"(?P<time>{_TIME})|(?P<day>\d{{4}}-\d\d-\d\d|\d{{1,2}} (?:{_MONTHS}) \d{{4}})"
-    r"|(?P<hash>\b[0-9a-f]{16,}\b)|(?P<version>tallystick \d+\.\d+[\w.]*)"
+    r"|(?P<hash>(?<![\w.])[0-9a-f]{16,}\b)|(?P<version>tallystick \d+\.\d+[\w.]*)"
 )
 
 

@@ -42,6 +42,7 @@ SCOPE = (
     "src/tallystick/plots/**/*.py",
     "src/tallystick/publish/**/*.py",
     "src/tallystick/tables/**/*.py",
+    "src/tallystick/theorems/**/*.py",
 )
 """Files that are checked."""
 
@@ -51,7 +52,6 @@ TEXTS_ONLY = (
     "src/tallystick/learn/**/*.py",
     "src/tallystick/mechanisms/**/*.py",
     "src/tallystick/numerics/**/*.py",
-    "src/tallystick/theorems/**/*.py",
 )
 """Modules whose texts are checked, and whose docstrings are not checked yet."""
 

@@ -2,7 +2,7 @@
 
 A piecewise-linear trade-off function f = T(P, Q) is a finite pair in disguise: each segment of width ``dp`` and
 drop ``dq`` is an outcome of P-mass ``dp`` and Q-mass ``dq``. Values are exact up to double rounding;
-the functions that turn them into claims (``divergences``, ``duality``) round to the safe side.
+the functions that turn them into claims (``divergences``, ``duality``) round so that the claims hold.
 """
 
 from __future__ import annotations

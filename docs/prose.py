@@ -1,9 +1,9 @@
 """Check the English that people read: ``python docs/prose.py`` lists what the style guide leaves behind.
 
 It reads the pages, templates and source files in ``SCOPE``: in Markdown and templates all text outside code, in Python
-the docstrings and texts. In the files of ``TEXTS_ONLY`` it reads the texts without the docstrings. A rule is a pattern
-with what to write instead. ``ALLOWED`` lists exceptions with reasons; it has at most 40 entries and may only shrink.
-``SCOPE`` may only grow. ``TEXTS_ONLY`` may only shrink, in favour of ``SCOPE``.
+the docstrings and texts. In the files of ``TEXTS_ONLY`` it reads the texts, and the docstrings of public names only. A
+rule is a pattern with what to write instead. ``ALLOWED`` lists exceptions with reasons; it has at most 40 entries and
+may only shrink. ``SCOPE`` may only grow. ``TEXTS_ONLY`` may only shrink, in favour of ``SCOPE``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from inspect import cleandoc
@@ -53,7 +53,7 @@ TEXTS_ONLY = (
     "src/tallystick/mechanisms/**/*.py",
     "src/tallystick/numerics/**/*.py",
 )
-"""Modules whose texts are checked, and whose docstrings are not checked yet."""
+"""Modules whose texts are checked, and the docstrings of public names; their other docstrings are not checked yet."""
 
 RULES = {
     r"\b(nobody|somebody|whoever|whatever|anybody)\b": "name the person: owner, analyst, attacker, reader",
@@ -144,11 +144,12 @@ def findings(
     assert len(ALLOWED) <= MOST_ALLOWED
     whole = files(scope, root)
     texts = [path for path in files(texts_only, root) if path not in whole]
+    exported = public_names(root)
     found = []
     for path in whole + texts:
         name = path.relative_to(root).as_posix()
         text = path.read_text(encoding="utf-8")
-        found += check(name, text, with_docstrings=path in whole)
+        found += check(name, text, documented=None if path in whole else exported)
     return [each for each in found if not is_allowed(each)]
 
 
@@ -162,10 +163,18 @@ def is_allowed(finding: Finding) -> bool:
     return any(finding.path == path and piece in finding.text for path, piece in ALLOWED)
 
 
-def check(name: str, text: str, *, with_docstrings: bool = True) -> list[Finding]:
-    """Return what breaks a rule in one file; docstrings are those of Python."""
-    is_python = name.endswith(".py")
-    pieces = python_pieces(text, with_docstrings=with_docstrings) if is_python else page_pieces(text)
+def public_names(root: Path = ROOT) -> set[str]:
+    """Return the names that packages export: the identifiers in texts of their ``__init__.py``."""
+    names = set()
+    for path in root.glob("src/tallystick/**/__init__.py"):
+        texts = map(text_of, ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        names |= {text for text in texts if text.isidentifier()}
+    return names
+
+
+def check(name: str, text: str, *, documented: Collection[str] | None = None) -> list[Finding]:
+    """Return what breaks a rule in one file. ``documented`` are the names whose docstrings count; None means all."""
+    pieces = python_pieces(text, documented) if name.endswith(".py") else page_pieces(text)
     found = []
     for line, piece, is_docstring in pieces:
         if is_docstring and DOCSTRING_STARTS.match(piece):
@@ -217,9 +226,10 @@ def is_prose(text: str) -> bool:
     return " " in text and not SQL.match(text)
 
 
-def python_pieces(text: str, *, with_docstrings: bool = True) -> Iterator[tuple[int, str, bool]]:
-    """Return the docstrings and texts of a module, or its texts alone."""
+def python_pieces(text: str, documented_names: Collection[str] | None = None) -> Iterator[tuple[int, str, bool]]:
+    """Return the texts and docstrings of a module: all docstrings, or those of some names and their methods."""
     tree = ast.parse(text)
+    public = docstrings_of(tree, documented_names or ())
     statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -229,13 +239,22 @@ def python_pieces(text: str, *, with_docstrings: bool = True) -> Iterator[tuple[
         if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
     }
     for node in ast.walk(tree):
-        if id(node) in statements and not with_docstrings:
+        if id(node) in statements - public and documented_names is not None:
             continue
         text = "" if id(node) in inside else text_of(node)
         if is_prose(text):
             is_docstring = id(node) in docstrings
             prose = without_listings(text.split(">>>")[0]) if is_docstring else text
             yield node.lineno, re.sub(r"``[^`]*``", " ", prose), is_docstring
+
+
+def docstrings_of(tree: ast.Module, names: Collection[str]) -> set[int]:
+    """Return the docstrings of some functions and classes of a module, and of the public methods of these classes."""
+    found = [node for node in tree.body if getattr(node, "name", "") in names]
+    classes = [node for node in found if isinstance(node, ast.ClassDef)]
+    found += [method for each in classes for method in each.body if not getattr(method, "name", "_").startswith("_")]
+    first = [node.body[0] for node in found]
+    return {id(node.value) for node in first if isinstance(node, ast.Expr)}
 
 
 def without_listings(text: str) -> str:

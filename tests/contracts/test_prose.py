@@ -123,7 +123,16 @@ def test_statements_of_sql_are_not_prose(prose: Any) -> None:
 def test_texts_are_checked_without_their_docstrings(prose: Any) -> None:
     module = '"""Nobody."""\nlimit = 3\n"""Nobody knows it."""\ntext = "a data set"\n'
     assert len(prose.check("module.py", module)) == 2
-    assert [each.line for each in prose.check("module.py", module, with_docstrings=False)] == [4]
+    assert [each.line for each in prose.check("module.py", module, documented=())] == [4]
+
+
+def test_docstrings_of_public_names_are_checked_in_every_module(prose: Any) -> None:
+    module = (
+        'class Shown:\n    """Nobody knows."""\n    def run(self):\n        """Nobody knows."""\n    def _run(self):\n'
+        '        """Nobody knows."""\ndef hidden():\n    """Nobody knows."""\n'
+    )
+    assert [each.line for each in prose.check("module.py", module, documented={"Shown"})] == [2, 4]
+    assert {"mechanism", "LogisticRegression", "PrivacyLoss", "add_gaussian"} <= prose.public_names()
 
 
 def test_every_page_is_checked(prose: Any) -> None:

@@ -47,11 +47,11 @@ class Route:
         return None
 
     def wanted(self, best: Bounds) -> bool:
-        """Whether it may still help, given what the routes before it found."""
+        """True if it may still help, given what the routes before it found."""
         return True
 
     def sharp_above(self, epsilon: float, width: float) -> bool:
-        """Whether its last upper end is as good as it gets, whatever is known from below.
+        """True if its last upper bound is as good as it gets, for every lower bound.
 
         Between two laws of a bracketed pair no other engine says more about the upper one.
         """

@@ -19,8 +19,8 @@ class Statement:
 
     ``functions`` are names in ``ts.theorems`` or dotted names under tallystick, and ``text`` has a number that they
     compute; a definition, a story or a rule about code that must not be there has ``asks_nothing`` instead: why it
-    has no number, and where it is used. ``pictures`` draw it; ``page`` is relative to ``docs/``; ``test`` is where it is
-    checked; ``also`` are other numbers under which the notes tell it.
+    has no number, and where it is used. ``pictures`` draw it; ``page`` is relative to ``docs/``; ``test`` checks it;
+    ``also`` are other numbers under which the notes tell it.
     """
 
     number: str

@@ -87,7 +87,7 @@ class Engine:
 
     @property
     def sizes(self) -> list[int]:
-        """How many numbers each trained parameter has."""
+        """Return how many numbers each trained parameter has."""
         return [p.numel() for p in self.parameters]
 
     def clipped_sum(self, tensors: Sequence[Tensor], clip: float, kind: torch.dtype = torch.float64) -> Tensor:

@@ -31,7 +31,7 @@ _MOST = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """What one unit can change: L1 and L2 norms, the most in one coordinate, and in how many coordinates.
+    """Largest change by one unit: L1 and L2 norms, the most in one coordinate, and in how many coordinates.
 
     >>> sensitivity_of("histogram", adjacency="replace").l1
     2.0

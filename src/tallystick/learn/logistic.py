@@ -268,7 +268,8 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
     ``solver`` is "objective", "knorm" (pure) or "noisy_gd"; by default "knorm" without delta, "noisy_gd" for more than
     two classes or where ``most_rows * epsilon`` is at most 5,000, and "objective" elsewhere. With a strong
     ``regularization`` "noisy_gd" has the cost of its last iterate (``learn/last_iterate.py``). ``most_rows`` is
-    declared too: more rows are refused. A unit may have ``rows_per_unit`` rows; epsilon and delta are about the whole unit.
+    declared too: more rows are refused. A unit may have ``rows_per_unit`` rows; epsilon and delta protect the whole
+    unit.
 
     >>> import numpy as np
     >>> model = LogisticRegression(epsilon=1, delta=1e-6, row_norm=1, classes=[0, 1])

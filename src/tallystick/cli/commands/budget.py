@@ -48,7 +48,8 @@ def budget(
             account = names[0]
         chosen = book.open(account)
         events = chosen.history()
-        fits, total = counts_that_fit(chosen.remaining), sum_that_fits(chosen)
+        fits = counts_that_fit(chosen.remaining)
+        total = None if quiet and not as_json else sum_that_fits(chosen)
         facts = {
             **chosen.to_dict(),
             "history": [event.to_dict() for event in events],

@@ -294,7 +294,7 @@ class Ledger:
     def _require_anchored(self, transaction: Transaction) -> None:
         """Check the place before every write: a ledger can be replaced or copied while it is open."""
         self._anchor.require_writable()
-        anchor = self._anchor.read()  # nobody else can write now, so the anchor stays behind
+        anchor = self._anchor.read()  # no other process can write now, so the anchor stays behind
         self.check_place()
         if anchor is None:
             raise first_write.refusal()

@@ -387,7 +387,7 @@ class AnchorFile:
             number = os.pread(descriptor, 20, 0)
             if number.isdigit() and number >= b"%020d" % anchor.seq:
                 self._written = anchor
-                return  # whoever synced for us has been here
+                return  # the process that synced for us has been here
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             try:
                 match = RECORD.match(os.pread(descriptor, 128, 0))

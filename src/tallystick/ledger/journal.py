@@ -115,7 +115,7 @@ class Request:
     lease_until: int
     about: About
     source: str | None = None  # the digest of where the data are; None: the caller holds the value
-    named: bool = True  # False: the key was made up just now, so nobody can have used it
+    named: bool = True  # False: the key was made up just now, so no caller can have used it
     beside: tuple[str, ...] = ()  # digests of the other sources that are read, of a join
     item: tuple[int, int] | None = None  # the stream that paid for this, and the number of the item
     software: Mapping[str, str] = field(default_factory=dict)  # versions of the programs that read the data
@@ -320,7 +320,7 @@ def keys_below(transaction: Transaction, principal: str, stem: str) -> list[str]
 
 
 def charge_like(transaction: Transaction, principal: str, about: About, request: str) -> ChargeRow | None:
-    """Return the first charge for the same request, under any key, whose answer may be told; None without one."""
+    """Return the first charge for the same request, under any key, whose answer may be returned; None without one."""
     rows = []
     if transaction.tags is not None:
         tag = transaction.tags.of_request(principal, about.lines, about.plan, request)
@@ -595,7 +595,7 @@ def burn(transaction: Transaction, charge: ChargeRow, at: int, *, why: str, prin
 def _close(transaction: Transaction, failed: ChargeRow) -> None:
     """Close the data of a failed charge, and those of all charges that run together with it.
 
-    A charge that fails later then closes nothing new, so its failure is not told.
+    A charge that fails later then closes nothing new, so its failure is not reported.
     """
     source, populations = _sources(transaction, failed)
     if source is None or transaction.row("quarantine_row", failed.id) is not None:

@@ -134,7 +134,7 @@ def register(
             if same and before.get("marks", []) == listed:
                 return
             if not (update or same or was_removed):
-                raise InvalidInput("dataset", name, "a new name, or an update of caps, bounds, least cost or place")
+                raise InvalidInput("dataset", name, "a new name, or an update of limits, bounds, least cost or place")
         if source_digest is not None:
             _check_source(transaction, source_digest, population, fixed)
         _check_marks(transaction, listed, population, fixed)

@@ -436,7 +436,7 @@ def _connect(path: Path) -> tuple[sqlite3.Connection, bool]:
     writable = os.access(path, os.W_OK)
     uri = path.as_uri()
     if not writable:
-        # WAL needs a writable folder even for reading, unless there is no log and nobody can be writing.
+        # WAL needs a writable folder even for reading, unless there is no log and no process can write.
         uri += "?mode=ro" if os.path.exists(f"{path}-wal") else "?mode=ro&immutable=1"
     connection = sqlite3.connect(
         uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False, cached_statements=256
@@ -569,7 +569,7 @@ _EXPLAINED: Final[tuple[tuple[type[Exception], Callable[[Place, Any], Tallystick
 # Group commit: one sync of the write-ahead log serves every writer that has committed by then.
 #
 # SQLite commits without a sync (``synchronous=NORMAL``); before anything of that commit leaves the store, its entries
-# are made durable here. Whoever gets the lock first syncs the log and publishes the newest entry it covers; those who
+# are made durable here. Who gets the lock first syncs the log and publishes the newest entry it covers; those who
 # queued meanwhile find themselves covered. Why this is sound: docs/decisions/0011-ledger-group-commit.md. In doubt,
 # sync again.
 
@@ -708,7 +708,7 @@ def _sync_folder(folder: Path) -> None:
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return  # we may not list it, so we did not make the ledger: whoever did has synced its name
+        return  # we may not list it, so we did not make the ledger: its maker has synced its name
     try:
         os.fsync(descriptor)
     except OSError as error:

@@ -117,7 +117,7 @@ class SparkEngine:
             self.session = self._checked(session)
             self.most_partitions = int(self.session.conf.get(_PARTITIONS))
         except BaseException:
-            self.log.close()  # nobody else does, without an engine
+            self.log.close()  # without an engine, nothing else closes it
             raise
 
     def _checked(self, session: Any) -> Any:
@@ -130,7 +130,7 @@ class SparkEngine:
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         # The user's temporary views live in the user's session; ours gets the same rows under a name of ours. It is a
-        # view of our session, which nobody else can replace.
+        # view of our session, which no other session can replace.
         name = self.views.setdefault(table, f"_stored_{self.mark}_{len(self.views)}")
         frame = self._of(table)
         _refuse_readers(frame)

@@ -1,9 +1,9 @@
 """Check the English that people read: ``python docs/prose.py`` lists what the style guide leaves behind.
 
 It reads the pages, templates and source files in ``SCOPE``: in Markdown and templates all text outside code, in Python
-the docstrings and texts. In the files of ``TEXTS_ONLY`` it reads the texts without the docstrings. A rule is a pattern
-with what to write instead. ``ALLOWED`` lists exceptions with reasons; it has at most 40 entries and may only shrink.
-``SCOPE`` may only grow. ``TEXTS_ONLY`` may only shrink, in favour of ``SCOPE``.
+the docstrings and texts. In the files of ``TEXTS_ONLY`` it reads the texts, and the docstrings of public names only. A
+rule is a pattern with what to write instead. ``ALLOWED`` lists exceptions with reasons; it has at most 40 entries and
+may only shrink. ``SCOPE`` may only grow. ``TEXTS_ONLY`` may only shrink, in favour of ``SCOPE``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatch
+from inspect import cleandoc
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,40 +30,30 @@ SCOPE = (
     "docs/guides/*.md",
     "docs/reference/*.md",
     "docs/theory/*.md",
-    "src/tallystick/cards/charts.py",
-    "src/tallystick/cards/evidence.py",
-    "src/tallystick/cards/explanation.py",
-    "src/tallystick/cards/page.py",
-    "src/tallystick/cards/summary.py",
     "src/tallystick/cards/templates/*.j2",
-    "src/tallystick/cli/app.py",
-    "src/tallystick/cli/commands/compare.py",
-    "src/tallystick/cli/commands/explain.py",
-    "src/tallystick/cli/commands/read.py",
-    "src/tallystick/cli/commands/train.py",
     "src/tallystick/cli/explorer/page.html",
     "src/tallystick/*.py",
     "src/tallystick/adaptive/**/*.py",
+    "src/tallystick/cards/**/*.py",
     "src/tallystick/certificate/**/*.py",
+    "src/tallystick/cli/**/*.py",
     "src/tallystick/inference/**/*.py",
     "src/tallystick/ledger/**/*.py",
+    "src/tallystick/plots/**/*.py",
     "src/tallystick/publish/**/*.py",
     "src/tallystick/tables/**/*.py",
+    "src/tallystick/theorems/**/*.py",
 )
 """Files that are checked."""
 
 TEXTS_ONLY = (
     "src/tallystick/accounting/**/*.py",
     "src/tallystick/audit/**/*.py",
-    "src/tallystick/cards/**/*.py",
-    "src/tallystick/cli/**/*.py",
     "src/tallystick/learn/**/*.py",
     "src/tallystick/mechanisms/**/*.py",
     "src/tallystick/numerics/**/*.py",
-    "src/tallystick/plots/**/*.py",
-    "src/tallystick/theorems/**/*.py",
 )
-"""Modules whose texts are checked, and whose docstrings are not checked yet."""
+"""Modules whose texts are checked, and the docstrings of public names; their other docstrings are not checked yet."""
 
 RULES = {
     r"\b(nobody|somebody|whoever|whatever|anybody)\b": "name the person: owner, analyst, attacker, reader",
@@ -100,6 +92,15 @@ RULES = {
     r"\bburns (the charge|it)\b|\bcharge (burns|is burned)\b": "write 'the charge stays spent'",
 }
 """Patterns of the style guide and the glossary, and what to write instead."""
+
+READER_RULES = {
+    r"(?<!over the )\bcaps?\b|\bcapped\b": (
+        ("README.md", "docs/guides/*", "docs/reference/*", "src/*"),
+        "write 'limit per person'; only labels of parts, which plans store, say 'over the cap'",
+    ),
+    r"(?<![\w=-])\bunits?\b(?! (of|id)\b)": (("README.md", "src/tallystick/cli/*"), "write 'person'"),
+}
+"""Rules for texts that users read, with the files in which they hold. They do not hold for docstrings."""
 
 DOCSTRING_STARTS = re.compile(r"^(What|Where|Of|The same|Whether|How)\b")
 
@@ -143,11 +144,12 @@ def findings(
     assert len(ALLOWED) <= MOST_ALLOWED
     whole = files(scope, root)
     texts = [path for path in files(texts_only, root) if path not in whole]
+    exported = public_names(root)
     found = []
     for path in whole + texts:
         name = path.relative_to(root).as_posix()
         text = path.read_text(encoding="utf-8")
-        found += check(name, text, with_docstrings=path in whole)
+        found += check(name, text, documented=None if path in whole else exported)
     return [each for each in found if not is_allowed(each)]
 
 
@@ -161,15 +163,25 @@ def is_allowed(finding: Finding) -> bool:
     return any(finding.path == path and piece in finding.text for path, piece in ALLOWED)
 
 
-def check(name: str, text: str, *, with_docstrings: bool = True) -> list[Finding]:
-    """Return what breaks a rule in one file; docstrings are those of Python."""
-    is_python = name.endswith(".py")
-    pieces = python_pieces(text, with_docstrings=with_docstrings) if is_python else page_pieces(text)
+def public_names(root: Path = ROOT) -> set[str]:
+    """Return the names that packages export: the identifiers in texts of their ``__init__.py``."""
+    names = set()
+    for path in root.glob("src/tallystick/**/__init__.py"):
+        texts = map(text_of, ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        names |= {text for text in texts if text.isidentifier()}
+    return names
+
+
+def check(name: str, text: str, *, documented: Collection[str] | None = None) -> list[Finding]:
+    """Return what breaks a rule in one file. ``documented`` are the names whose docstrings count; None means all."""
+    pieces = python_pieces(text, documented) if name.endswith(".py") else page_pieces(text)
     found = []
     for line, piece, is_docstring in pieces:
         if is_docstring and DOCSTRING_STARTS.match(piece):
             found.append(Finding(name, line, piece, "begin a docstring with a verb or a noun"))
         found += list(broken_rules(name, line, piece))
+        if not is_docstring:
+            found += list(broken_reader_rules(name, line, piece))
     return found
 
 
@@ -181,6 +193,13 @@ def broken_rules(name: str, line: int, piece: str) -> Iterator[Finding]:
     for sentence in re.split(r"(?<=[.!?:;])\s+|\n\n|\n\s*(?=[│├└])", piece):
         if len(words(sentence)) > MOST_WORDS:
             yield Finding(name, line, sentence, f"split it: more than {MOST_WORDS} words")
+
+
+def broken_reader_rules(name: str, line: int, piece: str) -> Iterator[Finding]:
+    """Return the rules for users' texts that a text breaks."""
+    for pattern, (places, advice) in READER_RULES.items():
+        if any(fnmatch(name, place) for place in places) and re.search(pattern, piece, re.IGNORECASE):
+            yield Finding(name, line, piece, advice)
 
 
 def words(sentence: str) -> list[str]:
@@ -207,9 +226,10 @@ def is_prose(text: str) -> bool:
     return " " in text and not SQL.match(text)
 
 
-def python_pieces(text: str, *, with_docstrings: bool = True) -> Iterator[tuple[int, str, bool]]:
-    """Return the docstrings and texts of a module, or its texts alone."""
+def python_pieces(text: str, documented_names: Collection[str] | None = None) -> Iterator[tuple[int, str, bool]]:
+    """Return the texts and docstrings of a module: all docstrings, or those of some names and their methods."""
     tree = ast.parse(text)
+    public = docstrings_of(tree, documented_names or ())
     statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -219,13 +239,27 @@ def python_pieces(text: str, *, with_docstrings: bool = True) -> Iterator[tuple[
         if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
     }
     for node in ast.walk(tree):
-        if id(node) in statements and not with_docstrings:
+        if id(node) in statements - public and documented_names is not None:
             continue
         text = "" if id(node) in inside else text_of(node)
         if is_prose(text):
             is_docstring = id(node) in docstrings
-            prose = text.split(">>>")[0] if is_docstring else text
+            prose = without_listings(text.split(">>>")[0]) if is_docstring else text
             yield node.lineno, re.sub(r"``[^`]*``", " ", prose), is_docstring
+
+
+def docstrings_of(tree: ast.Module, names: Collection[str]) -> set[int]:
+    """Return the docstrings of some functions and classes of a module, and of the public methods of these classes."""
+    found = [node for node in tree.body if getattr(node, "name", "") in names]
+    classes = [node for node in found if isinstance(node, ast.ClassDef)]
+    found += [method for each in classes for method in each.body if not getattr(method, "name", "_").startswith("_")]
+    first = [node.body[0] for node in found]
+    return {id(node.value) for node in first if isinstance(node, ast.Expr)}
+
+
+def without_listings(text: str) -> str:
+    """Return a docstring without its indented lines: listings of names or of code."""
+    return "\n".join(line for line in cleandoc(text).splitlines() if not line.startswith("    "))
 
 
 def text_of(node: ast.AST) -> str:

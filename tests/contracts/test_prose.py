@@ -76,6 +76,29 @@ def test_sentences_of_the_old_voice_are_found_in_pages_and_in_code(prose: Any, s
     assert prose.check("module.py", f"text = {sentence!r}")
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence", "is_found"),
+    [
+        ("docs/guides/sql.md", "Each count is capped.", True),
+        ("src/tallystick/cli/app.py", "rows of one unit", True),
+        ("src/tallystick/cli/app.py", "the names of --unit and 'unit id'", False),
+        ("src/tallystick/tables/parts.py", "rows over the caps, of each unit up to 10", False),
+        ("src/tallystick/tables/parts.py", "the caps of a table", True),
+        ("docs/theory/query-removed.md", "What caps leave out", False),
+    ],
+)
+def test_texts_for_users_have_the_words_of_the_glossary(prose: Any, name: str, sentence: str, is_found: bool) -> None:
+    text = f"text = {sentence!r}" if name.endswith(".py") else sentence
+    assert bool(prose.check(name, text)) == is_found
+    if name.endswith(".py"):
+        assert not prose.check(name, f'def call():\n    """{sentence}"""')
+
+
+def test_listings_in_docstrings_are_not_sentences(prose: Any) -> None:
+    listing = "\n".join(f"    draw_{i}(loss)   picture of price {i}" for i in range(30))
+    assert not prose.check("module.py", f'"""Pictures.\n\n{listing}\n\nDraw them.\n"""')
+
+
 @pytest.mark.parametrize("sentence", GOOD)
 def test_plain_sentences_pass(prose: Any, sentence: str) -> None:
     assert prose.check("page.md", sentence) == []
@@ -100,7 +123,16 @@ def test_statements_of_sql_are_not_prose(prose: Any) -> None:
 def test_texts_are_checked_without_their_docstrings(prose: Any) -> None:
     module = '"""Nobody."""\nlimit = 3\n"""Nobody knows it."""\ntext = "a data set"\n'
     assert len(prose.check("module.py", module)) == 2
-    assert [each.line for each in prose.check("module.py", module, with_docstrings=False)] == [4]
+    assert [each.line for each in prose.check("module.py", module, documented=())] == [4]
+
+
+def test_docstrings_of_public_names_are_checked_in_every_module(prose: Any) -> None:
+    module = (
+        'class Shown:\n    """Nobody knows."""\n    def run(self):\n        """Nobody knows."""\n    def _run(self):\n'
+        '        """Nobody knows."""\ndef hidden():\n    """Nobody knows."""\n'
+    )
+    assert [each.line for each in prose.check("module.py", module, documented={"Shown"})] == [2, 4]
+    assert {"mechanism", "LogisticRegression", "PrivacyLoss", "add_gaussian"} <= prose.public_names()
 
 
 def test_every_page_is_checked(prose: Any) -> None:

@@ -92,7 +92,7 @@ def test_tables_together_have_the_larger_caps_whichever_is_named_first_and_say_s
     statement = planned(f"SELECT COUNT(*) FROM {rows}", tables())
     table = statement.released.query.table
     assert (table.max_groups, table.max_rows) == (5, 3)
-    assert "at most 5 groups with 3 rows in each, by the larger caps" in " ".join(statement.notes)
+    assert "at most 5 groups with 3 rows in each, by the larger limits" in " ".join(statement.notes)
     tight = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed=1, max_rows_per_group=2)"
     table = planned(f"{tight} COUNT(*) FROM {rows}", tables()).released.query.table
     assert (table.max_groups, table.max_rows) == (1, 2)

@@ -27,7 +27,7 @@ class Adjacency(str, Enum):
 
 
 class Direction(str, Enum):
-    """Which of the two data sets is on the left: with the unit (REMOVE) or without it (ADD).
+    """Order of two neighbouring datasets: the left one is with the unit (REMOVE) or without it (ADD).
 
     >>> Direction.REMOVE.other is Direction.ADD
     True

@@ -54,7 +54,7 @@ class Ask:
         return arb(value)
 
     def at_rate(self, rate: float) -> Ask:
-        """The same question about a Poisson sample; a sample of a sample is one at the product of their rates."""
+        """Return the question about a Poisson sample; a sample of a sample is one at the product of their rates."""
         return replace(self, rate=arb(rate) if self.rate is None else self.rate * arb(rate))
 
     def discrete(self, base: ball_laws.Base) -> Law:
@@ -95,7 +95,7 @@ class Ask:
         if self.rate is not None:
             way = sampled_profile(way, self.rate, self.removing)
             if not self.removing and (gone is None or not gone.is_zero()):
-                top = None  # what gives everything away where nobody is added is the end of a sample's losses
+                top = None  # what gives everything away without an added person is the end of a sample's losses
             top, near = self.sampled_loss(top), None if near is None else self.sampled_loss(near)
             gone = None if gone is None or not self.removing else self.rate * gone
         return replace(known_by(way, infinite=gone, highest=top, like=like), above_only=not exact, reached=near)
@@ -201,7 +201,7 @@ class Ask:
         )
 
     def told(self, parts: Sequence[tuple[Ball, Leaf, Ball]]) -> Law:
-        """With each probability another leaf, sampled at a rate, and it is told which."""
+        """Return a mixture: with each probability another leaf, sampled at a rate, and the output says which."""
         heights: tuple[list[tuple[Ball, Height]], ...] = ([], [])
         gone = [arb(0), arb(0)]
         for share, leaf, rate in parts:
@@ -213,7 +213,7 @@ class Ask:
     def drawn(self, draws: int, population: int, base: Leaf, groups: Sequence[tuple[int, Leaf | None]]) -> Law:
         """Draws with replacement: groups of each size, the last for all other counts; None gives everything away.
 
-        A group of Gaussians is told by the base, whose mu is not rounded.
+        A group of Gaussians is known by the base, whose mu is not rounded.
         """
         variance = self.inside(base)[0].variance
         chance, none = arb(1) / population, (1 - arb(1) / population) ** draws

@@ -32,7 +32,7 @@ class Bounds:
 
     @staticmethod
     def between(below: Below, above: Above) -> Bounds:
-        """What an engine says from both sides: the one way in for its numbers, which a swap does not type-check."""
+        """Return the bounds of an engine: the one way in for its numbers, which a swap does not type-check."""
         return Bounds(min(below, above), above)
 
     @property
@@ -57,7 +57,7 @@ class Bounds:
         return self.lower <= value <= self.upper
 
     def meet(self, other: Bounds) -> Bounds:
-        """What both enclosures allow. Both are certified, so if they exclude each other one of them is wrong.
+        """Return what both enclosures allow. Both are certified, so if they exclude each other one of them is wrong.
 
         >>> Bounds(1.0, 2.0).meet(Bounds(1.5, 3.0))
         Bounds(lower=1.5, upper=2.0)

@@ -28,7 +28,7 @@ LIMIT = 2**17
 """Largest number of joint outcomes that are listed."""
 
 LIMIT_BESIDE_GAUSSIAN = 2**13
-"""The same beside a Gaussian, where each costs two error functions per read-out."""
+"""Most terms beside a Gaussian, where each costs two error functions per value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,12 +222,12 @@ class SaddleSum:
         return self.plain_delta(epsilon) or self.blurred_delta(epsilon, width)
 
     def plain_delta(self, epsilon: float) -> Bounds | None:
-        """The same where no blur is needed, else None."""
+        """Return the bounds if no blur is needed, else None."""
         nodes = self._nodes(_rung(self.cumulants.tilt_for_threshold(epsilon)), 0.0, True)
         return None if nodes is None else self._delta(nodes, epsilon)
 
     def blurred_delta(self, epsilon: float, width: float) -> Bounds | None:
-        """The same by finer and finer blurs, where one is needed."""
+        """Return the bounds by finer and finer blurs, if a blur is needed."""
         theta = _rung(self.cumulants.tilt_for_threshold(epsilon))
         if self._nodes(theta, 0.0, True) is not None:
             return None
@@ -254,12 +254,12 @@ class SaddleSum:
         return self.plain_epsilon(delta) or self.blurred_epsilon(delta, width)
 
     def plain_epsilon(self, delta: float) -> Bounds | None:
-        """The same where no blur is needed, else None."""
+        """Return the bounds if no blur is needed, else None."""
         nodes = self._nodes(self._tilt(delta), 0.0, True)
         return None if nodes is None else self._epsilon(nodes, delta)
 
     def blurred_epsilon(self, delta: float, width: float) -> Bounds | None:
-        """The same by finer and finer blurs, where one is needed."""
+        """Return the bounds by finer and finer blurs, if a blur is needed."""
         theta = self._tilt(delta)
         if self._nodes(theta, 0.0, True) is not None:
             return None

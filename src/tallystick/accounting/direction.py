@@ -135,7 +135,7 @@ class OneDirection:
 
     @cached_property
     def mu_below(self) -> float:
-        """The same where some of them were computed and rounded up: no larger than the truth."""
+        """mu of all Gaussian leaves together, rounded down: no larger than the truth."""
         parts = [(leaf.gaussian_below, count) for leaf, count in self.terms if leaf.gaussian_mu is not None]
         return math.hypot(*(math.sqrt(c) * m for m, c in parts if m))
 
@@ -406,7 +406,7 @@ class OneDirection:
 
     @cached_property
     def unsampled(self) -> OneDirection | None:
-        """The same releases where everybody takes part always: nowhere less revealing, and often in closed form."""
+        """Return the releases without sampling: nowhere less revealing, and often in closed form."""
         terms = merged((leaf.unamplified, count) for leaf, count in self.terms)
         return None if terms == self.terms else OneDirection.of(terms, self.direction)
 

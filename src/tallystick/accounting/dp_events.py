@@ -108,7 +108,7 @@ class _Reading:
         return losses.discrete_laplace(scale=scale, sensitivity=moved, **self.about)
 
     def discrete_gaussian(self, event: Mapping[str, Any]) -> PrivacyLoss:
-        """One whole number: its lattice pair. A vector, or nobody knows: concentrated, in any dimension.
+        """One whole number: its lattice pair. A vector, or an unknown shape: concentrated, in any dimension.
 
         (Canonne, Kamath, Steinke 2020, Theorem 14: coordinates add up to rho = |shift|^2 / (2 sigma^2).)
         """

@@ -96,7 +96,7 @@ def as_typed(value: float, text: str, digits: int = 6) -> str:
     """``value`` rounded up, or as it was typed where it is a number of the expression ``text`` itself.
 
     The double of 0.1 is above one tenth. A person who typed 0.1 means one tenth, and rounding the double up shows a
-    number that nobody typed.
+    number that the caller did not type.
 
     >>> as_typed(0.1, "pure_dp(epsilon=0.1)"), as_typed(0.1, "pure_dp(epsilon=1/10)")
     ('0.1', '0.100001')

@@ -47,7 +47,7 @@ def _losses(p: Array, q: Array) -> Array:
 
 
 def log_ratio(p: Fraction, q: Fraction) -> float:
-    """The same of exact masses.
+    """Return log(p / q) of exact masses.
 
     >>> log_ratio(Fraction(1, 4), Fraction(1, 2)) == -math.log(2.0)
     True

@@ -81,7 +81,7 @@ def loss_deviation(loss: PrivacyLoss, *, failure: float) -> float:
 
 
 def curve_deviation(*, mu: float, failure: float) -> float:
-    """The same for mu-GDP: y = Phi(-c - mu/2) and g = Phi(-c + mu/2) for some c >= 0.
+    """Return the bound for mu-GDP: y = Phi(-c - mu/2) and g = Phi(-c + mu/2) for some c >= 0.
 
     About mu/4 times the mean of the tail of failure/4. Page ``theory/transfer.md``; rounded up.
 
@@ -95,7 +95,7 @@ def curve_deviation(*, mu: float, failure: float) -> float:
 
 
 def approx_deviation(*, epsilon: float, delta: float, failure: float) -> float:
-    """The same for (epsilon, delta)-DP: the root of t = theta (1 + t^2)/2 + d (1 - theta), d = delta/failure.
+    """Return the bound for (epsilon, delta)-DP: the root of t = theta (1 + t^2)/2 + d (1 - theta), d = delta/failure.
 
     theta = tanh(epsilon/2); tanh(epsilon/4) for delta = 0, d for epsilon = 0 (Markov's inequality for a TV-stable
     analysis). Never above Jung et al.'s e^epsilon - 1 + 2 d. Page ``theory/transfer.md``; rounded up, at most 1.

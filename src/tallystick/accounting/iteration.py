@@ -23,7 +23,7 @@ LEAST_MU = 1e-30
 LIGHT = 1e-100
 """Steps of less weight are not walked: what they displaced is where the walk starts."""
 SURE = 1e-9
-"""The relative difference from which two slopes are told apart; keeping a point in doubt costs nothing."""
+"""The relative difference from which two slopes count as different; keeping a point in doubt costs nothing."""
 MOST_STEPS = 10**6
 """Up to here the rounding of the walked sums stays below SURE."""
 

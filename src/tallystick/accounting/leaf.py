@@ -105,7 +105,7 @@ class Leaf(ABC):
 
     @property
     def gaussian_below(self) -> float | None:
-        """The same rounded down, where it was computed and rounded up: bounds from below are of this one."""
+        """Return mu rounded down, if it was computed and rounded up: lower bounds use this one."""
         return self.gaussian_mu
 
     @property

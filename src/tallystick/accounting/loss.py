@@ -33,7 +33,7 @@ FIELDS = {"format", "adjacency", "unit", "group", "terms"}
 
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """What a release costs: a sum of ``(leaf, count)`` terms under one adjacency.
+    """Privacy loss of a release: a sum of ``(leaf, count)`` terms under one adjacency.
 
     Losses add under (adaptive) composition; nothing is turned into a number before it is read.
 
@@ -96,7 +96,7 @@ class PrivacyLoss:
     ) -> PrivacyLoss:
         """The loss when each unit takes part with probability ``rate``, independently (Poisson sampling).
 
-        Rate 0 is no loss, rate 1 changes nothing; others are at least 1e-300. Only for add/remove neighbours: about
+        Rate 0 loses nothing, rate 1 changes nothing; others are at least 1e-300. Only for add/remove neighbours: about
         replaced units say ``.sampled(...).as_replace()``, and ``subset`` for batches of a fixed size.
         With ``largest`` a bigger batch is cut to that size; ``population`` then bounds the number of units. ``cut``
         then says how, and has no default: "anyhow"; "ranked", where units are ranked without looking at their data
@@ -244,7 +244,7 @@ class PrivacyLoss:
         return self._bounds_reader(True).delta_bounds(check.nonnegative("epsilon", epsilon))
 
     def tradeoff(self, *, alpha: Any) -> Any:
-        """The attacker's least type-II error at false-alarm rate ``alpha``: a lower bound (the safe side).
+        """The attacker's least type-II error at false-positive rate ``alpha``: a lower bound.
 
         >>> import tallystick as ts
         >>> round(ts.gdp(mu=1).tradeoff(alpha=0.05), 4)
@@ -253,7 +253,7 @@ class PrivacyLoss:
         return self._each("alpha", alpha, self._reader.tradeoff)
 
     def power(self, *, alpha: Any) -> Any:
-        """The attacker's best hit rate at false-alarm rate ``alpha``: an upper bound."""
+        """The largest power of an attacker at false-positive rate ``alpha``: an upper bound."""
         return self._each("alpha", alpha, self._reader.power)
 
     def renyi(self, *, order: Any) -> Any:
@@ -288,7 +288,7 @@ class PrivacyLoss:
     def bayes_risk(self, *, prior: Any) -> Any:
         """The least share of wrong guesses of an attacker who believes with ``prior`` that the unit is there.
 
-        A lower bound (the safe side): min(prior, 1 - prior) times 1 - delta at epsilon = |log odds|. At prior 1/2 it is
+        A lower bound: min(prior, 1 - prior) times 1 - delta at epsilon = |log odds|. At prior 1/2 it is
         (1 - total variation)/2.
 
         >>> import tallystick as ts
@@ -298,7 +298,7 @@ class PrivacyLoss:
         return self._each("prior", prior, self._reader.bayes_risk)
 
     def gdp_bound(self) -> float:
-        """The smallest mu found for which this loss is certainly mu-GDP; infinite where there is none."""
+        """The smallest mu found for which this loss is certainly mu-GDP; infinite if no such mu was found."""
         return self._reader.gdp_bound()
 
     def privacy_loss(self, direction: Direction = Direction.REMOVE) -> PrivacyLossVariable:
@@ -311,7 +311,7 @@ class PrivacyLoss:
         return PrivacyLossVariable(self, way)
 
     def explain_computation(self) -> str:
-        """Which route the read-outs of this loss take, in words."""
+        """Return the route by which values of this loss are computed, in words."""
         return self._reader.explain()
 
     def certificate(self, *, delta: float | None = None, epsilon: float | None = None) -> Certificate:

@@ -62,7 +62,7 @@ def _single_at_most(left: PrivacyLoss, right: PrivacyLoss) -> bool:
 
 
 def _unsampled(terms: Terms) -> Terms:
-    """The same releases without sampling; several on one sample are several."""
+    """Return the releases without sampling; several on one sample are several."""
     found: list[tuple[Leaf, int]] = []
     for leaf, count in terms:
         plain = leaf.unamplified

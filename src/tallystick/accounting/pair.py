@@ -241,7 +241,7 @@ def knees(base: Segment, middle: float) -> tuple[float, ...]:
 
 
 def told(parts: Sequence[tuple[Law, float]]) -> Law:
-    """The law of a release that is one of several, told which; the numbers are the logarithms of their shares."""
+    """The law of a release that is one of several, known which; the numbers are the logarithms of their shares."""
     atoms, masses, others = (
         np.concatenate(given)
         for given in (

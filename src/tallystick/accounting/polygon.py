@@ -35,7 +35,7 @@ LONGEST = 700.0
 """exp of more than this overflows."""
 
 LEAST = 1e-290
-"""Levels below this are not told from zero."""
+"""Levels below this count as zero."""
 
 MOST_VERTICES = 1500
 """A power curve with more vertices is thinned, upward."""
@@ -80,7 +80,7 @@ class UpperProfile(_Profile):
     """Nowhere below the profile it stands for, which is convex in e^epsilon: chords between the knots are bounds."""
 
     def hull(self) -> UpperProfile:
-        """The same bound without the knots that are above a chord of others."""
+        """Return the bound without the knots that are above a chord of others."""
         half = _half_hull(self)
         return UpperProfile(half.epsilon, half.delta)
 
@@ -211,7 +211,7 @@ def _across(first: _Profile, i: int, second: _Profile, j: int) -> float:
 
 
 def _from_nothing(first: _Profile, i: int, second: _Profile, j: int) -> float:
-    """The same where one half is flat: the chord starts at level 0, where every profile is one."""
+    """Return the value at epsilon 0 if one half is flat: the chord starts at level 0, where every profile is one."""
     half, index = (first, i) if i else (second, j)
     if not index:
         return 1.0
@@ -241,7 +241,7 @@ class UpperPower:
 
     @staticmethod
     def trivial() -> UpperPower:
-        """Power equal to the level: nothing can be told apart."""
+        """Power equal to the level: no test helps."""
         return UpperPower(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
     @staticmethod
@@ -293,7 +293,7 @@ class UpperPower:
         return np.array([min(1.0, max(0.0, float(np.max(high - level * self.alpha)))) for level in levels])
 
     def profile(self) -> UpperProfile:
-        """The same bound as a profile: its kinks are the logarithms of the slopes above one."""
+        """Return the bound as a profile: its kinks are the logarithms of the slopes above one."""
         width, rise = np.diff(self.alpha), np.diff(self.power)
         steep = rise > width
         slopes = np.log(rise[steep]) - np.log(width[steep])

@@ -30,7 +30,7 @@ class Route:
     words: ClassVar[str]
     """What ``explain_computation`` says of it."""
     decisive: ClassVar[bool] = False
-    """True if nobody else is asked once it has answered."""
+    """True if no other route runs once it has answered."""
     most: ClassVar[int | None] = None
     """Points of one curve at which it is asked every time, where each costs as much as the first; then now and then."""
     seldom: ClassVar[int] = 4
@@ -47,11 +47,11 @@ class Route:
         return None
 
     def wanted(self, best: Bounds) -> bool:
-        """Whether it may still help, given what the routes before it found."""
+        """True if it may still help, given what the routes before it found."""
         return True
 
     def sharp_above(self, epsilon: float, width: float) -> bool:
-        """Whether its last upper end is as good as it gets, whatever is known from below.
+        """True if its last upper bound is as good as it gets, for every lower bound.
 
         Between two laws of a bracketed pair no other engine says more about the upper one.
         """
@@ -214,7 +214,7 @@ class Grid(Route):
 
 
 class GridForCurves(Grid):
-    """The same where a whole curve is read: one grid serves many points, and each blur only one."""
+    """The grid for a whole curve: one grid serves many points, and each blur only one."""
 
     words = "one tilted grid for the whole curve; losses added by FFT"
     __slots__ = ()

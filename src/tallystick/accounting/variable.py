@@ -33,7 +33,7 @@ from tallystick.numerics.law import UNIT, Array, Law
 DUST = 1e-20
 """Share of a law that no grid is made for."""
 LONG, LONG_LISTED = 100, 10_000
-"""Releases of one kind from which rare large losses are told apart from small ones; of atoms alone a grid is better."""
+"""Releases of one kind from which rare large losses are separated from small ones; of atoms alone a grid is better."""
 FEW_JUMP = 2e-3
 """Share of jumps up to which taking their number for a Poisson one is better than any grid."""
 MOST_POINTS = 1_000_000
@@ -187,7 +187,7 @@ class PrivacyLossVariable:
 
     @cached_property
     def _beside_one(self) -> tuple[Callable[[float], float], float, float] | None:
-        """The same beside one release of any law but a Gaussian, with the ends of the sum."""
+        """The excess beside one release of any law but a Gaussian, with the ends of the sum."""
         laws = [(pair.upper, count) for pair, count in self._side.saddle_pairs]
         single = [law for law, count in laws if count == 1]
         if self._side.mu > 0.0 or not single or len(laws) == 1 or any(_at_knots(leaf) for leaf, _ in self._side.others):

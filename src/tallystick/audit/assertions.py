@@ -21,7 +21,7 @@ ROUNDING = 1e-12  # ten times 0.1 is a little more than 1 when it is rounded up
 def assert_private(
     f: Any, neighbours: Any, claim: Any = None, *, flake: float = FLAKE, draws: int = DRAWS
 ) -> TwoSample:
-    """Fail if draws of ``f`` on neighbouring data sets contradict ``claim``.
+    """Fail if draws of ``f`` on neighbouring datasets contradict ``claim``.
 
     ``claim`` is a PrivacyLoss, an epsilon, or a pair (epsilon, delta). An assertion about a claim that holds fails with
     probability ``flake`` at most: exact limits, one event, chosen from other draws than those that test it. What it

@@ -37,7 +37,7 @@ _UP = 1.0 + 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band(Evidence):
-    """A confidence band of the trade-off of one score: misses and false alarms counted at every threshold.
+    """A confidence band of the trade-off of one score: misses and false accusations counted at every threshold.
 
     No test of the mechanism can be better than its trade-off curve, so ``upper`` (points that the curve is not above)
     refutes a claim that is above it anywhere. ``lower`` bounds this score only: another might tell more.
@@ -51,12 +51,12 @@ class Band(Evidence):
 
     @property
     def upper(self) -> tuple[tuple[float, float], ...]:
-        """(false alarms, misses): upper limits that hold at every threshold together, with ``lower``."""
+        """(false accusations, misses): upper limits that hold at every threshold together, with ``lower``."""
         return tuple(zip(*(self._limits(counts) for counts in (self.false_alarms, self.misses)), strict=True))
 
     @property
     def lower(self) -> tuple[tuple[float, float], ...]:
-        """(false alarms, misses): lower limits of this score, that hold together with ``upper``."""
+        """(false accusations, misses): lower limits of this score, that hold together with ``upper``."""
         others = (tuple(self.draws - count for count in counts) for counts in (self.false_alarms, self.misses))
         one, two = ([1.0 - limit for limit in self._limits(counts)] for counts in others)
         return tuple(zip(one, two, strict=True))
@@ -89,11 +89,11 @@ def tradeoff_band(
     score: Callable[[Any], float] | None = None,
     thresholds: int = THRESHOLDS,
 ) -> Band:
-    """A confidence band of the trade-off between false alarms and misses, against the claimed curve.
+    """A confidence band of the trade-off between false accusations and misses, against the claimed curve.
 
-    As :func:`tallystick.audit.mechanism`, but at many thresholds of one score (``score``, larger on the first data
-    set; learned from half of the draws unless given), so that it shows where a claim fails. Falsified if the claimed
-    curve is above the upper limits anywhere; one event alone is the stronger test.
+    As :func:`tallystick.audit.mechanism`, but at many thresholds of one score (``score``, larger on the first
+    dataset; learned from half of the draws unless given), so that it shows where a claim fails. Falsified if the
+    claimed curve is above the upper limits anywhere; one event alone is the stronger test.
 
     >>> from tallystick.accounting.losses import gdp
     >>> rng = np.random.default_rng(1)

@@ -61,7 +61,7 @@ class CanaryReport:
 
     @property
     def controls(self) -> tuple[str, str]:
-        """What the controls found, and what they had to find."""
+        """Report of the controls: what they found, and what they had to find."""
         return (
             _control("without noise", "FALSIFIED", self.without_noise),
             _control(f"{MORE_NOISE:g} times the noise", "NOT FALSIFIED", self.more_noise),
@@ -79,7 +79,7 @@ def _control(name: str, wanted: str, found: OneRun) -> str:
 def canary_run(
     train: Recipe, canaries: int, *, claim: PrivacyLoss, guesses: int | None = None, significance: float = 0.05
 ) -> CanaryReport:
-    """Train three times (as claimed, without noise, with four times the noise), each with coins of its own.
+    """Train three times (as claimed, without noise, with four times the noise), each with new coins.
 
     >>> from tallystick.accounting.losses import gdp
     >>> rng = np.random.default_rng(1)
@@ -105,8 +105,8 @@ def canary_run(
 def own_feature(rows: Any, canaries: int) -> tuple[Any, Any]:
     """Rows with a new column for every canary, and canaries that are 1 there and 0 elsewhere.
 
-    In a model whose first layer is linear, the gradient of such a canary has a direction of its own (a Dirac canary),
-    which nobody else's moves: the strongest kind. Both are tensors if the rows are.
+    In a model whose first layer is linear, the gradient of such a canary has a separate direction (a Dirac canary),
+    which no other record moves: the strongest kind. Both are tensors if the rows are.
 
     >>> wider, alone = own_feature(np.ones((3, 2)), 4)
     >>> wider.shape, alone.shape, alone.sum()
@@ -154,7 +154,7 @@ def trainer_recipe(
     """A recipe for our Trainer: ``model()`` and ``optimizer(parameters)`` build anew, scores are minus the loss.
 
     ``data`` and ``canaries`` are tuples of tensors as ``Trainer.fit`` takes them. Rate, steps and divisor are the
-    plan's, whatever the coins say, so that including a canary or not is adding or removing it. ``classes`` declares
+    plan's for all coins, so that including a canary or not is adding or removing it. ``classes`` declares
     the labels, as for ``Trainer``. Nothing is charged: the data of an audit should be public or made up.
     """
     import torch

@@ -59,7 +59,7 @@ def differencing(
     """Ask for the count with a person and the count without, and guess the person's bit from the difference.
 
     ``release`` counts ones in a list, exactly or with noise. The person's bit is a fair coin, new in every repeat. The
-    count without the person says nothing about them, so one release of ``claim`` bounds what anybody can guess:
+    count without the person says nothing about them, so one release of ``claim`` bounds every guess:
     e^epsilon/(1 + e^epsilon) for epsilon-DP, and half of 1 + total variation in general.
 
     >>> found = differencing(sum, others=[1, 0, 1], repeats=50)
@@ -184,7 +184,7 @@ def _agree(row: Row, person: Row, on: Sequence[str], near: Mapping[str, float]) 
 
 @dataclass(frozen=True, slots=True)
 class Uniqueness:
-    """How many rows nobody shares: ``sizes`` counts the groups of equal rows by their size. Not private."""
+    """Return how many rows are unique: ``sizes`` counts the groups of equal rows by their size. Not private."""
 
     rows: int
     sizes: dict[int, int]
@@ -206,7 +206,7 @@ class Uniqueness:
 
 
 def uniqueness(rows: Sequence[Row], columns: Sequence[str]) -> Uniqueness:
-    """How many people a few features single out: a diagnostic of the raw data, and itself not private.
+    """Count the people whom a few features single out: a diagnostic of the raw data, and itself not private.
 
     >>> print(uniqueness([{"zip": 1, "sex": "f"}, {"zip": 1, "sex": "m"}, {"zip": 1, "sex": "m"}], ["zip", "sex"]))
     33.3% of 3 rows are unique; the smallest group has 1 (not private)

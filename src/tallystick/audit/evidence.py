@@ -23,7 +23,7 @@ class Evidence(ABC):
     evidence hold together at that level: a claim that is true and implied by another true one is refuted only where
     that one is.
 
-    ``significance`` is the chance of a false alarm; ``mu_at_least`` the largest mu for which mu-GDP is refuted (0 if
+    ``significance`` is the chance of a false accusation; ``mu_at_least`` the largest refuted mu of mu-GDP (0 if
     none); ``p_value`` the least significance at which the claim would be refuted; ``assumes`` what the attack cannot
     see and takes on trust; ``detects`` the least violation that it could have caught in half of the audits, at best:
     with the best event or score known beforehand.
@@ -44,7 +44,7 @@ class Evidence(ABC):
 
     @property
     def toothless(self) -> bool:
-        """Could nothing whatever have been caught?"""
+        """True if the attack could not have caught any violation."""
         return self.detects.startswith(NOTHING)
 
     @property
@@ -127,7 +127,7 @@ class Estimate:
 
 
 def epsilon_of_mu(mu: float, *, delta: float) -> float:
-    """What refuted mu-GDP is worth as epsilon: for tables that compare attacks. It refutes no (epsilon, delta)-DP.
+    """Return a refuted mu-GDP as epsilon: for tables that compare attacks. It refutes no (epsilon, delta)-DP.
 
     >>> round(epsilon_of_mu(1.0, delta=1e-5), 3)
     4.377

@@ -81,7 +81,7 @@ def one_run(
     ``guesses`` scores furthest from their median are guessed ("in" above, "out" below; with ``side="in"`` the
     largest are guessed "in"). Their number is declared here, before the coins are looked at: by default what
     :func:`plan_one_run` says for the claim. For several independent runs pass a list of scores and a list of coins:
-    the run with the fewest correct guesses counts, at a level of its own.
+    the run with the fewest correct guesses counts, at a separate level.
 
     >>> from tallystick.accounting.losses import gdp
     >>> from tallystick.audit.inclusion import coins

@@ -29,8 +29,8 @@ _MADE = object()
 class Coins:
     """One fair coin per canary: True puts it into the training data. Made by :func:`coins` only.
 
-    ``commitment`` is a salted hash to be published before the training; whoever has the coins afterwards can check it.
-    ``seeded`` coins are for tests, and ``loaded`` ones came from a file that anybody could have written: evidence says
+    ``commitment`` is a salted hash to be published before the training; a reader with the coins can check it.
+    ``seeded`` coins are for tests, and ``loaded`` ones came from a file of an unknown writer: evidence says
     so, and names the commitment that must have been published before.
     """
 

@@ -63,7 +63,7 @@ class HitRate:
 
 
 def hit_rate(scores: Any, member: Any, *, alarm: float, claim: PrivacyLoss | None = None) -> HitRate:
-    """Members found by the scores at the threshold whose realised false alarms are at most ``alarm``.
+    """Members found by the scores at the threshold whose realised false accusations are at most ``alarm``.
 
     Ties are never split: a threshold that would accuse more is not used. One number of one model is an observation, not
     evidence about a mechanism: :func:`tallystick.audit.one_run` is the test.

@@ -32,7 +32,7 @@ class PlanDraws:
         self._known: dict[int, tuple[Any, Plan, Exact]] = {}
 
     def prepare(self, table: Any) -> None:
-        """The integers of a table. What fails here is a mistake of whoever asks, and no output of the plan."""
+        """The integers of a table. A failure here is a mistake of the caller, and not an output of the plan."""
         from tallystick.tables import run
 
         if id(table) not in self._known:

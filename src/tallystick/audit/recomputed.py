@@ -15,7 +15,7 @@ from tallystick.audit.evidence import APPROXIMATE, Evidence
 from tallystick.digits import ACCOUNTANT, decimal_down, decimal_up, down, typed, up
 
 MOST_DIGITS = 20
-"""More than any two doubles need to be told apart."""
+"""Digits that distinguish any two doubles, and more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def worth(claimed: float, truth: Bounds) -> str:
     if claimed < truth.lower:
         return f"too small: the truth is at least {down(truth.lower, telling_digits(claimed, truth))}"
     if claimed < truth.upper:
-        return "inside the enclosure: as close as can be told"
+        return "inside the enclosure: no finer answer exists"
     if claimed == truth.upper:
         return "valid: it is the certified bound"
     if truth.upper == 0.0:

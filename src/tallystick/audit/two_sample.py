@@ -76,12 +76,12 @@ def mechanism(
     significance: float = 0.05,
     event: Callable[[Any], bool] | None = None,
 ) -> TwoSample:
-    """Evidence against ``claim`` from draws of ``f`` on two neighbouring data sets.
+    """Evidence against ``claim`` from draws of ``f`` on two neighbouring datasets.
 
-    ``f`` is a function of a data set, or a mechanism or table plan of tallystick (whose own ``privacy`` is then the
+    ``f`` is a function of a dataset, or a mechanism or table plan of tallystick (whose own ``privacy`` is then the
     claim; a plan is asked about small tables that were made up, and nothing is charged).
-    ``neighbours`` is a pair of data sets, or a list of pairs, of which one is chosen. ``draws`` is how often each data
-    set is asked, in all. Half of the draws choose the event (thresholds on values, on their binary digits, on the
+    ``neighbours`` is a pair of datasets, or a list of pairs, of which one is chosen. ``draws`` is how often each
+    dataset is asked, in all. Half of the draws choose the event (thresholds on values, on their binary digits, on the
     likelihood of repeated outputs, on a linear score of everything), the other half test it; with an ``event`` of
     your own all draws test it. A claim that holds is refuted with probability ``significance`` at most.
 

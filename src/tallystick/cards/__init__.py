@@ -1,4 +1,4 @@
-"""What a privacy loss means to a person: odds, hit rates and beliefs instead of Greek letters; and the privacy card.
+"""Privacy losses in words for people, as odds and beliefs instead of Greek letters; and the privacy card.
 
 meaning(loss)             the numbers and the sentences, read from the trade-off curve
 card(release)             the privacy card of a release; ``preview(plan, account)`` before there is one

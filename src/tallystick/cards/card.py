@@ -121,14 +121,14 @@ def card(
 
 
 def _registered(account: Account | None, dataset: str | None) -> Mapping[str, str]:
-    """What the owner of registered data has said about them."""
+    """Return what the owner of registered data has said about them."""
     known = {} if account is None or dataset is None else account.ledger.datasets()
     said = [about for _, about in known[dataset].described() if about is not None] if dataset in known else []
     return said[-1] if said else {}
 
 
 def uncertified(certificate: Certificate, loss: PrivacyLoss) -> str:
-    """What is wrong with a certificate of this loss, or nothing."""
+    """Return the problem with a certificate of this loss; empty if there is no problem."""
     try:
         certificate.verify()
         return "" if certificate.loss == loss else "the certificate is about another loss"
@@ -172,7 +172,7 @@ def card_of(subject: Subject) -> Card:
     """The card of a subject, with what is needed to make it again: plan and decisions."""
     again: dict[str, Any] = {"plan": json.loads(subject.plan.to_json()), "about": dict(subject.about)}
     if not isinstance(subject.plan, FitPlan):
-        del again["plan"]["query"]["table"]["source"]  # where the data lies is nobody's business
+        del again["plan"]["query"]["table"]["source"]  # a card does not say where the data are
     if subject.names:
         again["names"] = dict(subject.names)
     return Card({**contents(subject), "again": again})
@@ -207,7 +207,7 @@ def read_card(path: str | Path) -> tuple[Card, str]:
 
 
 def is_page(text: str) -> bool:
-    """True if the text of a card's file is its HTML page: the data are inside, whatever is around them."""
+    """True if the text of a card's file is its HTML page: the data are inside, in any page around them."""
     return _OPENING in text
 
 

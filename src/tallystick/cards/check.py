@@ -51,6 +51,8 @@ class Finding:
     """What was changed since, by an entry of the ledger; the card was right before."""
     is_required: bool = False
     """True if a part that could not be checked must not pass: it is what a reader sees."""
+    is_of_table: bool = False
+    """True if the part is in the file of a table, and not on the card."""
 
     @property
     def holds(self) -> bool:
@@ -73,7 +75,7 @@ class Finding:
 
 PAGE: Final = "text of the page (HTML)"
 OTHER_TABLE: Final = "it differs from what was published"
-"""What is wrong with a file of a table. It says nothing about the card."""
+"""Problem with a file of a table. It says nothing about the card."""
 
 
 def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: str | None = None) -> tuple[Finding, ...]:
@@ -82,7 +84,7 @@ def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: st
     The card is made again from the ledger's own facts and must come out the same, so a changed number is found
     wherever it stands. ``page`` is the HTML text, when there is one, and ``table`` the CSV text that was published with
     the card: the stored answer must give the same. The ledger does not have everything that people say (the name of
-    an unregistered data set, period, reasons, contact). A part that cannot be compared is in the result, too: its
+    an unregistered dataset, period, reasons, contact). A part that cannot be compared is in the result, too: its
     ``not_checked`` says why. A ``page`` or a ``table`` that cannot be compared does not hold.
     """
     try:
@@ -126,14 +128,14 @@ def _findings(card: Card, ledger: Ledger, page: str | None, table: str | None) -
 def _dataset_findings(
     facts: Mapping[str, Any], ledger: Ledger, account: Account, entry: Mapping[str, Any], answer: Any
 ) -> Iterator[Finding]:
-    """The name of the data set, whom it protects, and what people decided about it."""
+    """Compare the name of the dataset, whom it protects, and what people decided about it."""
     problem = _about_data(facts, ledger, account, entry, answer)
     name, known = facts["released"]["dataset"], ledger.datasets()
     if not problem and name in known and is_read_elsewhere(known[name], entry):
-        yield Finding("unit that the dataset protects", "", "its registration in the ledger")
+        yield Finding("whom the dataset protects", "", "its registration in the ledger")
         yield Finding("rows of the dataset", not_checked="they were read from a place that is not registered")
     elif problem or name in known:
-        yield Finding("dataset and the unit it protects", problem, "its registration in the ledger")
+        yield Finding("dataset and whom it protects", problem, "its registration in the ledger")
     else:
         unregistered = "the ledger has no registration of this name"
         yield Finding("name of the dataset", not_checked=unregistered)
@@ -176,7 +178,7 @@ def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, t
         return
     if facts["again"].get("names"):
         why = "the table of an SQL statement is made from the release; it is not in the record"
-        yield Finding(part, not_checked=why, is_required=True)
+        yield Finding(part, not_checked=why, is_required=True, is_of_table=True)
         return
     problem = _about_rows(facts, account, answer, table)
     software = other_version(facts)
@@ -188,7 +190,8 @@ def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, t
     compared = compare_table(Release(_planned(facts, account), answer), table)
     yield Finding("groups and values of the published table (CSV)", problem * bool(compared.wrong), "the stored answer")
     if compared.intervals:
-        yield Finding("intervals of the published table (CSV)", not_checked=_made_by(software), is_required=True)
+        part, why = "intervals of the published table (CSV)", _made_by(software)
+        yield Finding(part, not_checked=why, is_required=True, is_of_table=True)
 
 
 def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: str) -> str:
@@ -210,7 +213,7 @@ def _planned(facts: Mapping[str, Any], account: Account) -> Plan:
 
 
 def _about_plan(facts: Mapping[str, Any], ledger: Ledger, charge: int, answer: Any) -> str:
-    """Whether the plan, or the fit, on the card is what was paid for."""
+    """Compare the plan, or the fit, on the card with what was paid for."""
     if _is_fit(facts):
         try:
             fit = FitPlan.from_data(facts["again"]["plan"])
@@ -232,7 +235,7 @@ def _is_fit(facts: Mapping[str, Any]) -> bool:
 def _about_data(
     facts: Mapping[str, Any], ledger: Ledger, account: Account, entry: Mapping[str, Any], answer: Any
 ) -> str:
-    """Whether the ledger knows the data that were paid for by the name on the card."""
+    """Compare the name on the card with the data that were paid for."""
     name, plan = facts["released"]["dataset"], facts["again"]["plan"]
     known = ledger.datasets()
     if not _is_fit(facts):
@@ -269,7 +272,7 @@ def _about_table(
 
 
 def _as_registered(facts: Mapping[str, Any], dataset: Registered, table: Mapping[str, Any], account: Account) -> str:
-    """Whether payer, unit and decisions are those that were registered."""
+    """Compare payer, unit and decisions with those that were registered."""
     if dataset.account not in _payers(account):
         return f"the ledger has this dataset under {dataset.account}"
     if any(table[field] != value for field, value in dataset.fixed.items()):
@@ -361,7 +364,7 @@ def _take_place(fresh: dict[str, Any], stated: Mapping[str, Any]) -> None:
     """Take over from a card whether it says that its rows came from another place.
 
     Cards of earlier versions do not say it, and the owner may have registered the place since. What the ledger says now
-    has a line of its own.
+    has a separate line.
     """
     fresh.pop("place", None)
     if "place" in stated:

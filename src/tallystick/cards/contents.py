@@ -1,4 +1,4 @@
-"""What a card says, section by section, as plain data. Everything here is public: plan, account, receipt, decisions."""
+"""Contents of a card, section by section, as plain data. All of it is public: plan, account, receipt, decisions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _POINTS = 81
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a card is about. ``limit`` is the account's limit when the card was made; no receipt means a preview."""
+    """Subject of a card. ``limit`` is the account's limit when the card was made; no receipt means a preview."""
 
     plan: Plan | FitPlan
     account: Account
@@ -56,7 +56,7 @@ class Subject:
 
     @property
     def price(self) -> Amount:
-        """What this table was charged; for a preview, what it would be."""
+        """The charge of this table; for a preview, the charge that it would have."""
         from tallystick.ledger.pay import charged_delta
 
         if self.receipt is None:
@@ -156,7 +156,7 @@ def _approvals(subject: Subject) -> dict[str, Any]:
 
 
 def _facts_of_model(form: LinearForm, plan: Plan | FitPlan) -> dict[str, Any]:
-    """What a plan of sums says if it is that of a linear model: the sums are a means to it, not a table."""
+    """Return the facts of a plan of sums that is a linear model: the sums are a means to it, not a table."""
     assert not isinstance(plan, FitPlan)
     steps = plan.query.table.steps[: -form.steps]
     return {
@@ -286,7 +286,7 @@ def _neighbours(facts: Mapping[str, Any], unit: str) -> str:
 
 
 def _counts(subject: Subject, facts: Mapping[str, Any]) -> str:
-    """How much of one unit counts, in words."""
+    """Return how much of one unit counts, in words."""
     from tallystick.tables.reporting.columns import capped
 
     if not isinstance(subject.plan, FitPlan):
@@ -307,7 +307,7 @@ def one_each(part: str, unit: str) -> str:
 
 
 def _spoken_of(unit: str) -> dict[str, str]:
-    """How one unit is spoken of: somebody as "you", anything else by its name."""
+    """Return the words for one unit: "you" for a person, and the name of anything else."""
     if is_somebody(unit):
         return {"one": "You", "is": "are", "it": "you", "with": "with you", "out": "without you", "them": "people"}
     one = {"one": f"One {unit}", "is": "is", "it": "it", "with": f"with one {unit}", "out": "without it"}
@@ -331,7 +331,7 @@ def _errors(plan: Plan | FitPlan, *, is_model: bool) -> list[dict[str, Any]]:
 
 
 def _widths(release: Release | None) -> list[dict[str, Any]]:
-    """How far the released intervals reach to either side: in the middle group, and at most."""
+    """Return half widths of the released intervals: in the middle group, and the largest."""
     errors = {} if release is None else release.errors()
     return [{"column": name, "middle": each["median"], "largest": each["largest"]} for name, each in errors.items()]
 
@@ -342,20 +342,20 @@ def _where(measure: Measure, threshold: int | None) -> str:
 
     if threshold is None:
         return "in every group"
-    return f"well above the threshold {threshold}" if Units() in measure.parts() else "in every group that is shown"
+    return f"well above the threshold {threshold:,}" if Units() in measure.parts() else "in every group that is shown"
 
 
 def _left_out(subject: Subject, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What is told of the caps and bounds: how exactly, and what was released."""
+    """Return the reports on limits and bounds: their errors, and the released numbers."""
     told = [dict(each) for each in facts.get("removed", ())]
     if subject.release is None:
         return told
-    removed = {each.what: each.to_data() for each in subject.release.removed()}  # totals are told with their parts
+    removed = {each.what: each.to_data() for each in subject.release.removed()}  # totals are shown with their parts
     return [line | removed[line["what"]] for line in told if line["what"] in removed]
 
 
 def _rows_that_count(plan: Plan | FitPlan, unit: str) -> str:
-    """What the words "rows that count" mean, where they are said."""
+    """Return the meaning of "rows that count" if the card uses these words."""
     from tallystick.tables.reporting.columns import limits_of
     from tallystick.tables.reporting.totals import RowsCounted
     from tallystick.tables.steps import EachRow
@@ -384,7 +384,7 @@ def _evidence(receipt: Receipt | None) -> dict[str, Any]:
 
 
 def _certified(text: str | None) -> dict[str, Any]:
-    """What a certificate claims, and the certificate; nothing at all where there is none."""
+    """Return the claim of a certificate and its text; empty without a certificate."""
     if text is None:
         return {}
     from tallystick.accounting.certificate import Certificate
@@ -454,7 +454,7 @@ CHOICES: Final = {
 
 
 def check_answers(answers: Mapping[str, str], *, option: str = "about") -> None:
-    """Raise where a decision is about nothing a card knows, or is none of the answers there are."""
+    """Raise an error for a decision with an unknown name or an answer that is not allowed."""
     for name, text in answers.items():
         if name not in FIELDS:
             raise InvalidInput(option, name, f"one of: {one_of(name, FIELDS, most=len(FIELDS))}")
@@ -472,7 +472,7 @@ TIMING: Final = "Timing. Someone who watches the computer may see when it worked
 
 
 def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tuple[str, ...]:
-    """What the promise leaves open, in sentences; there is always something.
+    """Return what the guarantee leaves open, in sentences; there is always something.
 
     >>> facts = {"keys": {"kind": "public", "count": 4}, "row_level": False, "adjacency": "add_remove"}
     >>> len(not_protected(facts, population="clinic", unit="patient"))
@@ -517,7 +517,7 @@ def _facts_about_everyone(unit: str, product: str, *, replaced: bool) -> str:
 def _about_groups(keys: Mapping[str, Any]) -> str:
     if keys["kind"] == "private":
         return (
-            f"Which groups are large. A group appears if its noisy number of units reaches {keys['threshold']}. A "
+            f"Which groups are large. A group appears if its noisy number of units reaches {keys['threshold']:,}. A "
             f"group of a single unit appears with probability {up(keys['reached'], 2)} at most "
             f"(allowed: {typed(keys['delta'])})."
         )

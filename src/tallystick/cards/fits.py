@@ -1,7 +1,7 @@
-"""A fit as a card knows it: an estimator's public hyper-parameters, from which price, request and noise follow again.
+"""A fit as a card knows it: an estimator's public hyper-parameters, from which cost, request and noise follow again.
 
 A fit of rows in memory names the estimator and the number of its columns. A fit of a registered table names the plan
-whose rows were read, too. Whoever checks the card builds the estimator anew: its request must be the one that was paid.
+whose rows were read, too. A check of the card builds the estimator anew: its request must be the one that was paid.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ RULES = (
 
 @dataclass(frozen=True, slots=True)
 class FitPlan:
-    """What was asked of the data; ``rows``: the plan whose rows were read and its data set, if it was registered."""
+    """Plan of a fit; ``rows`` is the plan whose rows were read and its dataset, if it was registered."""
 
     estimator: str
     parameters: Mapping[str, Any]
     columns: int
     rows: Mapping[str, Any] | None = None
     units: bool = False
-    """Whether ``fit`` was told whose rows they are; of a registered table the plan says it."""
+    """True if the caller of ``fit`` named the owners of rows; of a registered table the plan does."""
     preprocessing: str = ""
     """Steps of the pipeline in front of the fit; begins with "public" if the caller answers for them."""
 
@@ -59,7 +59,7 @@ class FitPlan:
         rows = None
         if plan is not None:
             written = json.loads(plan.to_json())
-            del written["query"]["table"]["source"]  # where the data lies is nobody's business
+            del written["query"]["table"]["source"]  # a card does not say where the data are
             rows = {"plan": written, "dataset": dataset}
         named = rows is None and bool(getattr(model, "units_given_", False))
         before = str(getattr(model, "preprocessing_", "")) if rows is None else ""
@@ -83,7 +83,7 @@ class FitPlan:
         return plan
 
     def _settled(self) -> FitPlan:
-        """Without the parameters that change nothing that was paid for: nobody could check them."""
+        """Return the plan without parameters that change nothing that was paid for: a reader could not check them."""
         kept = dict(self.parameters)
         for name in sorted(kept):
             fewer = replace(self, parameters={other: value for other, value in kept.items() if other != name})
@@ -125,12 +125,12 @@ class FitPlan:
 
     @property
     def hash(self) -> str:
-        """Of the request."""
+        """The hash of the request."""
         return digest(self.request)
 
     @property
     def privacy(self) -> PrivacyLoss:
-        """What one unit loses."""
+        """The privacy loss of one unit."""
         loss: PrivacyLoss = self._fit.privacy
         return loss
 
@@ -140,7 +140,7 @@ class FitPlan:
         return self.parameters.get("delta")
 
     def facts(self) -> dict[str, Any]:
-        """What a card says about it; nothing in it comes from data."""
+        """Return the facts for a card; nothing in them comes from data."""
         from tallystick import __version__
 
         fit = self._fit
@@ -168,7 +168,7 @@ class FitPlan:
         }
 
     def _words(self) -> list[str]:
-        """What the caller says about preprocessing, which the card cannot check."""
+        """Return the statements of the caller about preprocessing, which the card cannot check."""
         if self.preprocessing.startswith("public"):
             return [WORD_PUBLIC]
         return [WORD_ROWWISE] if "FunctionTransformer" in self.preprocessing else []

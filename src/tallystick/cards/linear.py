@@ -127,7 +127,7 @@ class LinearForm:
         ], None
 
     def _sums_in_words(self) -> list[dict[str, str]]:
-        """What each sum is the sum of; ``part`` is its name among the parts of the noise."""
+        """Return what each sum adds up; ``part`` is its name among the parts of the noise."""
         names = self.columns
         sums = [{"name": "n", "part": "rows", "said": "number of rows"}]
         sums += [

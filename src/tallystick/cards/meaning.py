@@ -1,7 +1,7 @@
 """A loss in plain words: what the best attacker sees, how sure they can become, and how often they are right.
 
 Every number comes from the trade-off curve of the loss, so every sentence is about the best possible attacker, who
-knows everything except whether one person is in the data (or whatever else the loss protects, see ``Whom``).
+knows everything except whether one person is in the data (or what else the loss protects, see ``Whom``).
 Nothing is graded: there is no "strong" here, only odds.
 """
 
@@ -32,10 +32,10 @@ LITTLE = 1.02
 class Meaning:
     """The numbers behind the sentences, and the first of these, about whom the loss protects.
 
-    ``false_alarm`` and ``hit`` belong to the attacker's most even-handed test (as many misses as false alarms).
+    ``false_alarm`` and ``hit`` belong to the attacker's most even-handed test (as many misses as false accusations).
     ``hit_rates[a]`` is the most people found by a test that accuses a share ``a`` of those who are not in the data.
     ``beliefs[p]`` is how sure someone who began with belief ``p`` can become, except in a share ``exceptions`` of cases
-    (0 where the loss is bounded; rare results of an unbounded loss can convince anybody, and are set apart).
+    (0 where the loss is bounded; rare results of an unbounded loss can convince any attacker, and are set apart).
     """
 
     epsilon: float
@@ -56,7 +56,7 @@ class Meaning:
         return up(math.exp(self.epsilon), slack=1e-15) if self.epsilon > 0.0 else 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The same numbers for machines."""
+        """The numbers of the meaning for machines."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -74,8 +74,8 @@ class Meaning:
 def meaning(loss: PrivacyLoss, *, delta: float | None = None, unit: str | None = None) -> Meaning:
     """Read what ``loss`` means; ``delta`` only chooses which epsilon is quoted (0 where that costs little, else 1e-6).
 
-    ``unit`` is whom the sentence is about where the loss does not name it. Errs on the side of the attacker: hit rates,
-    beliefs and accuracy are upper bounds of what anybody can reach.
+    ``unit`` is whom the sentence is about where the loss does not name it. Shares of people found,
+    beliefs and accuracy are upper bounds for every attacker.
 
     >>> import tallystick as ts
     >>> print(meaning(ts.pure_dp(epsilon=1)).plain_sentence)
@@ -108,14 +108,14 @@ def _quoted(loss: PrivacyLoss) -> tuple[float, float]:
 
 
 def _exceptions(loss: PrivacyLoss) -> tuple[float, float]:
-    """0 if "whatever the result" can be said at almost the same belief, and the belief of the first prior."""
+    """Return 0 if every result leaves almost the same belief, and the belief of the first prior."""
     prior = PRIORS[0]
     always, nearly = float(loss.posterior(prior=prior)), float(loss.posterior(prior=prior, delta=EXCEPTIONS))
     return (0.0, always) if always <= LITTLE * nearly else (EXCEPTIONS, nearly)
 
 
 def _even_handed(loss: PrivacyLoss) -> float:
-    """The share a with f(a) = a, by bisection, rounded down: a test with fewer false alarms misses at least as many."""
+    """The share a with f(a) = a, rounded down: a test with fewer false accusations misses at least as many."""
     if loss.tradeoff(alpha=0.5) >= 0.5:
         return 0.5
     low, high = 1e-12, 0.5
@@ -151,7 +151,7 @@ SOMEBODY = frozenset(
 
 
 def is_somebody(unit: str) -> bool:
-    """Whether a unit's name is a word for somebody, who can be spoken to.
+    """True if a unit's name is a word for a person, to whom a sentence can speak.
 
     >>> is_somebody("patient_id"), is_somebody("aircraft")
     (True, False)
@@ -163,8 +163,8 @@ def is_somebody(unit: str) -> bool:
 class Whom:
     """The unit, the neighbours and the size of the group that a loss is about, as parts of sentences.
 
-    A unit that is somebody, or that is not named, is spoken to ("you"); anything else is named. Where units are
-    replaced nobody is in the data or not: an attacker then wonders which of two versions of their data was used.
+    A unit that is a person, or that is not named, is addressed as "you"; anything else is named. If units are
+    replaced, every unit is in the data: an attacker then wonders which of two versions of its data was used.
     """
 
     protects: Protects = ANY_UNIT
@@ -177,7 +177,7 @@ class Whom:
 
     @property
     def replaced(self) -> bool:
-        """Whether neighbours differ in the data of a unit that is in both."""
+        """True if neighbours differ in the data of a unit that is in both."""
         return self.protects.adjacency is Adjacency.REPLACE
 
     def sentence(self, without: str, within: str, out_of: str) -> str:
@@ -211,13 +211,13 @@ class Whom:
 
     @property
     def crowd(self) -> str:
-        """Those of whom shares are drawn: people, or whatever the unit is, or groups of them."""
+        """The crowd whose shares are drawn: people, other units, or groups of them."""
         units = "people" if self._spoken_to else plural(str(self.protects.unit))
         return units if self.group == 1 else f"groups of {self.group:,} {units}"
 
     @property
     def errors(self) -> tuple[str, str]:
-        """What a false accusation is a share of, and a miss.
+        """Totals of which false accusations and misses are shares.
 
         >>> Whom().errors
         ('share of people not in the data who are accused', 'share of people in the data who are not found')
@@ -256,7 +256,7 @@ class Whom:
         return f"the data of {units} replaced" if self.replaced else f"{units} added to or removed from the data"
 
     def to_dict(self) -> dict[str, Any]:
-        """The same for machines."""
+        """Return the sentence for machines."""
         return {"unit": self.protects.unit, "adjacency": self.protects.adjacency.value, "group": self.group}
 
     @property

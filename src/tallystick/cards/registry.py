@@ -60,7 +60,7 @@ def registry_text(facts: Mapping[str, Any]) -> str:
 
 
 def _answer(facts: Mapping[str, Any], name: str) -> str:
-    """What a person said, or that nobody did."""
+    """Return the answer of a person, or that there is no answer."""
     text = str(facts["decisions"].get(name, NOT_STATED))
     return text.rstrip(".") + "." if text != NOT_STATED else f"Not stated ({FIELDS[name]})."
 
@@ -102,7 +102,7 @@ def _chosen(said: Mapping[str, str], name: str) -> str:
 
 
 def _amounts(facts: Mapping[str, Any]) -> tuple[Amount, Amount]:
-    """What is promised for good, and what this release was charged."""
+    """Return the limit, and what this release was charged."""
     currency = Filter.named(facts["accounting"]["filter_name"])
     limit, price = facts["promise"]["limit_amount"], facts["promise"]["price_amount"]
     return Amount(currency, *limit), Amount(currency, *price)
@@ -144,7 +144,7 @@ def _loss(facts: Mapping[str, Any]) -> dict[str, Any]:
         "privacy_unit": protected["unit"],
         "privacy_unit_details": (
             f"Adjacent datasets: the data {protected['neighbours']} ({protected['adjacency']}; column "
-            f"{protected['unit_column']}). Caps: {protected['counts']}."
+            f"{protected['unit_column']}). Limits: {protected['counts']}."
         ),
         "privacy_parameters": number | ({"delta": _at_least(limit.delta)} if limit.a1 else {}),
         "privacy_parameters_details": details,
@@ -235,6 +235,6 @@ def _yaml(value: Mapping[str, Any] | Sequence[Any], indent: str = "") -> str:
 
 
 def _scalar(value: Any) -> str:
-    """A text or a number; a number has a point, without which YAML 1.1 takes 1e-06 for a text."""
+    """A text or a number; a number has a point, without which YAML 1.1 takes 1e-6 for a text."""
     text = json_text(json.dumps(value, ensure_ascii=False))
     return re.sub(r"^(-?\d+)e", r"\1.0e", text) if isinstance(value, float) else text

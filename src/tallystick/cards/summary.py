@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tallystick.cards.page import view_of
+from tallystick.tables.layout import Column, lines
 
 Facts = Mapping[str, Any]
 WIDTH: Final = 11
@@ -43,13 +44,13 @@ def summary_lines(facts: Facts, file: str) -> list[str]:
 def detail_lines(facts: Facts) -> list[str]:
     """Return the rest of a card: attacker, columns, noise, rules, statements and evidence."""
     view = view_of(facts)
-    product = view["product"]
+    alone, most = f"this {view['product']} alone", f"most one {view['unit']} can change it"
     return [
-        *_titled(f"The most the attacker can do (up to the limit; this {product} alone)", _cells(view["attacker"])),
+        *_titled("The most the attacker can do", _table(["", "up to the limit", alone], view["attacker"])),
         *_titled("What is not protected", [f"{label} {text}" for label, text in view["not_protected"]]),
         *(_titled("Columns", _cells(view["columns"])) if view["columns"] else []),
         *(_titled("Sums from which the model is computed", _cells(view["sums"])) if view["sums"] else []),
-        *_titled("Noise (measured; most one can change it; noise; share of cost)", _cells(view["parts"])),
+        *_titled("Noise", _table(["measured", most, "noise", "share of cost"], view["parts"])),
         *_titled("Processing rules", view["rules"]),
         *_titled("Statements by the owner", _cells(view["statements"])),
         *_titled("Evidence", [f"{name}: {value}" for name, value in view["evidence_texts"]]),
@@ -76,5 +77,16 @@ def _cells(rows: Sequence[Sequence[Any]]) -> list[str]:
     ]
 
 
-def _titled(title: str, lines: Sequence[str]) -> list[str]:
-    return ["", title, *(f"  {line}" for line in lines)]
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return rows as aligned lines under a header: texts to the left, numbers to the right."""
+    cells = zip(*rows, strict=True)
+    return lines(
+        [
+            Column(name, each, is_text=place == 0 or name == "noise")
+            for place, (name, each) in enumerate(zip(header, cells, strict=True))
+        ]
+    )
+
+
+def _titled(title: str, texts: Sequence[str]) -> list[str]:
+    return ["", title, *(f"  {text}" for text in texts)]

@@ -171,9 +171,10 @@ def _paid(trainer: Trainer) -> list[tuple[str, str]]:
         return [("paid by", "no account: this run was not recorded, and privacy losses add up")]
     account = trainer.run.account
     how = "before the first step" if trainer.run.whole else "in blocks of steps, each before it ran"
+    change = "replaced" if account.adjacency == "replace" else "added or removed"
     return [
         ("paid by", f"{account.name}, {how}"),
         ("limit of the account", str(account.limit)),
         ("used of the limit", f"{account.used}, when this card was made ({account.currency.title})"),
-        ("neighbours", account.adjacency),
+        ("neighbouring datasets of the account", f"one {account.unit} {change}"),
     ]

@@ -2,7 +2,7 @@
 
 Versions may say the same in other words. They may also read other intervals from the same released numbers. So words
 and intervals of another version are not compared. Everything else must be what this version makes from the ledger:
-released values, prices, limits, epsilon, curves, names, hashes. A sentence must have the same numbers, up to rounding
+released values, costs, limits, epsilon, curves, names, hashes. A sentence must have the same numbers, up to rounding
 to three digits and in any order.
 """
 
@@ -81,7 +81,11 @@ SAID_OTHERWISE: Final = {("left_out", "said")}
 
 
 def earlier_parts(fresh: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The noise of a fit as earlier versions list it: the gradients alone."""
+    """Return the noise of a fit as earlier versions list it: that in the objective, or in the gradients, alone."""
+    from tallystick.learn.estimator import OBJECTIVE  # start-up: other cards need no estimator
+
+    if fresh[0]["part"] == OBJECTIVE:
+        return [{**fresh[0], "share": 1.0}]
     return [{**fresh[-1], "noise": "Gaussian", "share": 1.0}]
 
 
@@ -210,7 +214,7 @@ def _has_all(numbers: list[float], others: list[float]) -> bool:
 def _are_roundings(one: float, other: float) -> bool:
     """True if two numbers may be roundings of one to three digits or more; whole numbers below 1,000 must be equal.
 
-    Sentences repeat numbers that are facts of their own on the card, and those are compared exactly.
+    Sentences repeat numbers that are separate facts on the card, and those are compared exactly.
     """
     if one == int(one) and other == int(other) and max(one, other) < 1_000:
         return one == other

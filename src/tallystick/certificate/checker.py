@@ -390,7 +390,7 @@ def terms_of(loss: Any) -> Terms:
 
 @dataclass(frozen=True)
 class Lattice:
-    """A sum of losses start + n step, tilted by e^{tilt loss} and told modulo the number of its masses."""
+    """A sum of losses start + n step, tilted by e^{tilt loss} and known modulo the number of its masses."""
 
     start: Fraction
     step: Fraction

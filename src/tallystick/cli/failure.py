@@ -1,4 +1,4 @@
-"""How a command fails: the problem with its value, the place, a command that works, and an exit code for scripts."""
+"""Failures of commands: the problem with its value, the place, a command that works, and an exit code for scripts."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _parser() -> _Options:
 
 
 def cell(line: str, text: str, names: dict[str, Any]) -> Any:
-    """Answer a cell: the table, its price and what is left. A dict named ``public`` holds tables it may join."""
+    """Answer a cell: the table, its cost and what is left. A dict named ``public`` holds tables it may join."""
     from tallystick.publish.sql import sql
 
     options = vars(_parser().parse_args(shlex.split(line)))

@@ -24,7 +24,7 @@ class OnceEach(TyperCommand):
 
 
 def once_each(app: typer.Typer) -> typer.Typer:
-    """The same commands, each of this kind."""
+    """Return the commands, each as an object of this class."""
     for command in app.registered_commands:
         command.cls = OnceEach
     return app

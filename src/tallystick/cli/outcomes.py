@@ -1,4 +1,4 @@
-"""How the shell runs a request, and how it prints its cost and its outcome."""
+"""Requests in the shell: run one, and print its cost and its outcome."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def suggestion_notes(facts: Sequence[Facts]) -> list[str]:
 
 
 def _share_of_left(offer: Facts) -> str:
-    """Return the share of what is left that the price is."""
+    """Return the cost as a share of what is left."""
     left = offer["left_amount"]["a0"]
     return percent_up(Fraction(offer["price_amount"]["a0"], left)) if left > 0 else "-"
 
@@ -191,7 +191,7 @@ def say_dry_run(facts: Facts, screen: Screen, known: str) -> None:
         return
     plan = facts["plan"]
     alone = f" ({plan['price_epsilon']})" if plan["price_epsilon"] else ""
-    would = f"Would charge {plan['price']}{alone} to {plan['population']}; {plan['left']} is left."
+    would = f"Would charge {plan['price']}{alone} to {plan['population']}. Left now: {plan['left_of_limit']}."
     screen.result([would, *plan["notes"], "Nothing was charged and no data was read."])
 
 

@@ -1,4 +1,4 @@
-"""How a command answers: one JSON object, or the same numbers for a person.
+"""Answers of commands: one JSON object, or the same numbers for a person.
 
 Answers go to stdout. Cost, files, progress and complaints go to stderr. Colour appears only on a terminal and never
 with NO_COLOR.
@@ -45,7 +45,7 @@ Why = Annotated[str, typer.Option("--why", help="The reason; it is kept in the r
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was asked, what was found, and how to say it to a person."""
+    """A request, its result, and a function that prints the result for people."""
 
     command: str
     asked: Mapping[str, Any]
@@ -76,7 +76,7 @@ def deliver(answer: Answer, *, as_json: bool, done: Performed | None = None, scr
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What a person sees: results on stdout, everything else on stderr."""
+    """Screen of a person: results on stdout, everything else on stderr."""
 
     quiet: bool = False
     """True if only results are printed."""

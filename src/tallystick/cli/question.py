@@ -1,4 +1,4 @@
-"""The options that say what is asked of a data set and at what price, shared by ``publish plan`` and ``query``."""
+"""Options for a question about a dataset and its cost, shared by ``publish plan`` and ``query``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Join = Annotated[
 
 
 def amount(option: str, help: str) -> Any:
-    """An option that names a price: a number, or a fraction that is rounded down to the ledger's unit."""
+    """An option that names a cost: a number, or a fraction that is rounded down to the ledger's unit."""
 
     def read(text: str) -> float:
         try:
@@ -130,7 +130,7 @@ class TableOptions:
         return self._grouped(table, columns, chosen, measures)
 
     def _grouped(self, table: Table, columns: Sequence[str], keys: Any, measures: Mapping[str, Any]) -> Query:
-        """The measures of each group; groups from the data are offered only if this price can pay for them."""
+        """The measures of each group; groups from the data are offered only if this cost can pay for them."""
 
         def grouped(keys: Any) -> Query:
             return table.group_by(*columns, keys=keys).agg(**measures)
@@ -150,7 +150,7 @@ class TableOptions:
         return {name: value for name, value in self.budget.items() if value is not None}
 
     def check_price(self, query: Query) -> None:
-        """Exactly one price was named; else offer prices that the account can pay."""
+        """Check that exactly one cost was named; else offer costs that the account can pay."""
         from tallystick.tables.denial import example_prices
 
         named = [f"--{word}" for word in ("rho", "epsilon", "error") if self.budget.get(word) is not None]
@@ -161,7 +161,7 @@ class TableOptions:
             raise InvalidInput("price", None, "", code="no_price", remedies=remedies, problem="no cost is named")
 
     def plans(self, table: Table, *, suggest: bool = False) -> tuple[Plan, ...]:
-        """The question with its price, or with ``suggest`` three of them: cheaper, as asked, more exact."""
+        """The question with its cost, or with ``suggest`` three of them: cheaper, as asked, more exact."""
         query = self.query(table)
         self.check_price(query)
         return query.suggest(**self.price) if suggest else (query.plan(**self.price),)

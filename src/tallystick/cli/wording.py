@@ -26,7 +26,7 @@ from tallystick.wording import (
 )
 
 NAME: Final = "NAME"
-"""Stands for a data set in a command if neither the error nor the command line names one."""
+"""Stands for a dataset in a command if neither the error nor the command line names one."""
 PARAMETERS: Final = {"group_by": "by"}
 """Parameters of commands that have another name than the argument in Python."""
 IN_STATEMENT: Final = frozenset(("lower_max_groups", "list_keys", "find_keys"))
@@ -83,7 +83,7 @@ class Command:
 
     @property
     def takes_statement(self) -> bool:
-        """True if the command takes a statement in SQL, which has options of its own."""
+        """True if the command takes a statement in SQL, which has separate options."""
         return self.path[:1] == ("sql",)
 
     @property
@@ -93,7 +93,7 @@ class Command:
         return "" if place is None else f" --ledger {shlex.quote(_public_text(str(place)))}"
 
     def dataset(self, remedy: Remedy) -> str:
-        """The data set that an error is about."""
+        """The dataset that an error is about."""
         own = self.values.get("dataset") or self.values.get("name")
         return shlex.quote(str(remedy.get("dataset") or own or NAME))
 
@@ -321,7 +321,10 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {
     "reuse_key": lambda each, command: Way(f"--key {shlex.quote(each['key'])}", effect="reuses that answer, no charge"),
     "write_again": _written_again,
     "verify_ledger": lambda each, command: Way(f"tallystick ledger verify{command.ledger}"),
-    "create_ledger": lambda each, command: Way(f"tallystick ledger init {shlex.quote(each['place'])}"),
+    "create_ledger": lambda each, command: Way(
+        f"tallystick ledger init {shlex.quote(each['place'])}",
+        effect="makes a new ledger; to use one at another place, add --ledger PLACE",
+    ),
     "start_again": lambda each, command: Way(
         f"tallystick ledger init {shlex.quote(each['place'])} --first-use --why REASON",
         effect="if its owner starts again on purpose",
@@ -392,11 +395,11 @@ def running_command() -> Command:
 
 
 def ways_in_shell(problem: Problem, command: Command) -> list[Way]:
-    """What a problem offers."""
+    """Return the ways that a problem offers."""
     ways = [way_in_shell(remedy, command) for remedy in problem.remedies]
     return [way for way in ways if way is not None]
 
 
 def offers_in_shell(problem: Problem, command: Command) -> list[str]:
-    """What a problem offers, a line each."""
+    """Return what a problem offers, a line each."""
     return [str(way) for way in ways_in_shell(problem, command)]

@@ -23,7 +23,7 @@ from tallystick.inference.suppressed import kept_values
 
 _VECTORS = itertools.count(1)
 MOST_SUPPRESSED = 10**6  # units for which the conditional law is summed over all counts
-_IMPOSSIBLE = 1e-12  # a chance that nobody sees; three times as far away is a mistake in of=
+_IMPOSSIBLE = 1e-12  # a chance that is never seen; three times as far away is a mistake in of=
 SUPPRESSED = "shown only where it reached {:g}: the law is conditional on that, and small survivors are worth little"
 
 SELECTED = (

@@ -1,7 +1,7 @@
 """Callers of a private fit: scikit-learn's pipelines may call it, other estimators and searches may not.
 
 An estimator that fits others reads private labels to encode them, chooses rows by what a fit gave, or fits as often as
-the rows say. Each of these is a release that nobody pays for, and a new one may appear in any package. Callers are
+the rows say. Each of these is a release that no charge pays for, and a new one may appear in any package. Callers are
 therefore allowed by name, and all others are refused before the charge:
 
     Pipeline, TransformedTargetRegressor    allowed; ``pipelines`` looks at their steps

@@ -158,7 +158,7 @@ class SquaredLossRecipe:
 
     @property
     def radius(self) -> int:
-        """The same in lattice steps."""
+        """The bound on the coefficients in lattice steps."""
         return math.floor(Fraction(self.bound) * Fraction(2) ** self.shift)
 
     @property

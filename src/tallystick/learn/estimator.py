@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import numpy as np
 
@@ -57,8 +57,14 @@ class NoisePart:
     share: float = 1.0
 
 
+OBJECTIVE: Final = "the objective that is minimised"
+"""Name of the noise in an objective."""
+MINIMISER: Final = "the coefficients, to hide errors of the computation"
+"""Name of the small noise on a minimiser. Without it rounding errors could depend on single rows."""
+
+
 class Recipe(Protocol):
-    """How one model is made: public facts only, written out by ``repr`` so that two requests can be told apart.
+    """Recipe of one model: public facts only, written out by ``repr`` so that different requests differ.
 
     That of an estimator which is public in ``ts.learn`` also has ``noise_parts(columns)``: what its card says.
     """

@@ -50,7 +50,7 @@ class LargestPull:
 
 @dataclass(frozen=True, slots=True)
 class GradientRecipe(SquaredLossRecipe):
-    """The same bounds, with the gradient's norm for a score."""
+    """Bounds and budget of a linear model, with the gradient's norm for a score."""
 
     @property
     def rate(self) -> Fraction:

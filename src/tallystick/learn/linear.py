@@ -324,7 +324,7 @@ class LinearRegression(PaidGoodness, RegressorMixin, Estimator):  # type: ignore
 
     @property
     def intervals_about(self) -> str:
-        """What ``intervals`` are about, in words."""
+        """The meaning of ``intervals``, in words."""
         return said_of_intervals("targets", *self._targets(), self.rows_per_unit)
 
     def intervals(self, *, confidence: float = 0.95) -> Array:

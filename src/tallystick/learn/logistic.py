@@ -26,7 +26,7 @@ from tallystick.accounting.leaves.objective import SMALLEST_SIGMA
 from tallystick.errors import InvalidInput
 from tallystick.learn import descent, last_iterate
 from tallystick.learn.asymptotics import minimiser_covariance
-from tallystick.learn.estimator import Answer, Estimator, NoisePart
+from tallystick.learn.estimator import MINIMISER, OBJECTIVE, Answer, Estimator, NoisePart
 from tallystick.learn.minimise import Objective, SoftmaxObjective, reach, rounding
 from tallystick.learn.records import Array, Given, along, labelled, matrix, scaled
 from tallystick.learn.scikit import ClassifierMixin, check_is_fitted
@@ -120,7 +120,13 @@ class Perturbed:
     def noise_parts(self, columns: int) -> tuple[NoisePart, ...]:
         """What a card says of the noise."""
         kind = "e^{-|b|} (Euclidean norm)" if self.pure else "Gaussian"
-        return (NoisePart("the objective that is minimised", kind, self.sigma),)
+        hiding = kind if self.pure else "discrete Gaussian"
+        apart, price = self.hidden(columns + self.rows.intercept)
+        share = SHARE / (1.0 + SHARE) if self.pure else SHARE**2 / ((2.0 if self.softmax else 1.0) + SHARE**2)
+        return (
+            NoisePart(OBJECTIVE, kind, self.sigma, share=1.0 - share),
+            NoisePart(MINIMISER, hiding, apart / price, sensitivity=apart, share=share),
+        )
 
     def train(self, data: Given, source: Source) -> Answer:
         rows, places = self.rows.read(data)
@@ -149,7 +155,7 @@ class Perturbed:
         return np.asarray(found + hidden * np.eye(width))
 
     def noise(self, width: int, source: Source) -> Array:
-        """Real noise of the exact law, told within ``noise_error``."""
+        """Real noise of the exact law, known within ``noise_error``."""
         scale = self.sigma * self.rows.longest
         if not self.pure:
             return scale * near_normals(width, source)
@@ -171,11 +177,15 @@ class Perturbed:
         farthest = reach(self.most_rows, ridge, tilt, classes=classes)
         return 4.0 * rounding(self.most_rows + 64, width, longest, ridge, farthest, tilt, classes=classes)
 
-    def hiding(self, width: int) -> Any:
-        """The noise that hides the errors of all minimisers; made before the charge too, as it needs no data."""
+    def hidden(self, width: int) -> tuple[float, float]:
+        """How far errors can move the minimisers, and the mu or epsilon of the noise that hides it."""
         error = (self.tolerance(width) + self.noise_error(width)) / self.strength(width)
         parts = 1 if self.softmax else self.rows.problems
-        apart, price = 2.0 * error * math.sqrt(parts), _hiding(self.sigma, self.pure, parts)
+        return 2.0 * error * math.sqrt(parts), _hiding(self.sigma, self.pure, parts)
+
+    def hiding(self, width: int) -> Any:
+        """The noise that hides the errors of all minimisers; made before the charge too, as it needs no data."""
+        apart, price = self.hidden(width)
         if self.pure:
             return add_knorm(epsilon=price, norm="l2", sensitivity=apart)
         return add_gaussian(mu=price, sensitivity=apart, dimension=width * self.rows.problems)
@@ -257,8 +267,9 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
     alike) and ``classes`` are the labels; both are declared, never read from data. ``delta=None`` is pure privacy.
     ``solver`` is "objective", "knorm" (pure) or "noisy_gd"; by default "knorm" without delta, "noisy_gd" for more than
     two classes or where ``most_rows * epsilon`` is at most 5,000, and "objective" elsewhere. With a strong
-    ``regularization`` "noisy_gd" is priced by its last iterate (``learn/last_iterate.py``). ``most_rows`` is declared
-    too: more rows are refused. A unit may have ``rows_per_unit`` rows; epsilon and delta are about the whole unit.
+    ``regularization`` "noisy_gd" has the cost of its last iterate (``learn/last_iterate.py``). ``most_rows`` is
+    declared too: more rows are refused. A unit may have ``rows_per_unit`` rows; epsilon and delta protect the whole
+    unit.
 
     >>> import numpy as np
     >>> model = LogisticRegression(epsilon=1, delta=1e-6, row_norm=1, classes=[0, 1])

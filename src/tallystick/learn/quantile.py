@@ -22,7 +22,7 @@ from scipy.special import ndtr
 from tallystick.accounting import check, losses
 from tallystick.accounting.calibrate import calibrate
 from tallystick.errors import InvalidInput
-from tallystick.learn.estimator import Answer, Estimator, NoisePart
+from tallystick.learn.estimator import MINIMISER, OBJECTIVE, Answer, Estimator, NoisePart
 from tallystick.learn.records import Array, Given, along, numbers, scaled
 from tallystick.learn.scoring import PaidGoodness
 from tallystick.mechanisms.exact.randomness import Source
@@ -195,15 +195,22 @@ class QuantileRecipe:
         each = (width + 4.0) * (self.longest * reach + self.target_bound) / (2.0 * self.width) + 256.0
         return 8.0 * UNIT * (MOST_ROWS * self.longest * each + 4.0 * self.ridge * reach + 4.0 * tilt)
 
+    def apart(self, width: int) -> float:
+        """How far errors of the computation can move the minimiser, at most."""
+        noise = self.sigma * self.pull * math.sqrt(width) * NORMAL_ERROR
+        return 2.0 * (self.tolerance(width) * 1.25 + noise) / self.ridge
+
     def hiding(self, width: int) -> Any:
         """Noise that hides how far the minimiser was missed."""
-        noise = self.sigma * self.pull * math.sqrt(width) * NORMAL_ERROR
-        apart = 2.0 * (self.tolerance(width) * 1.25 + noise) / self.ridge
-        return add_gaussian(mu=SHARE / self.sigma, sensitivity=apart, dimension=width)
+        return add_gaussian(mu=SHARE / self.sigma, sensitivity=self.apart(width), dimension=width)
 
     def noise_parts(self, columns: int) -> tuple[NoisePart, ...]:
         """What a card says of the noise."""
-        return (NoisePart("the objective that is minimised", "Gaussian", self.sigma),)
+        apart, share = self.apart(columns + self.intercept), SHARE**2 / (1.0 + SHARE**2)
+        return (
+            NoisePart(OBJECTIVE, "Gaussian", self.sigma, share=1.0 - share),
+            NoisePart(MINIMISER, "discrete Gaussian", apart * self.sigma / SHARE, sensitivity=apart, share=share),
+        )
 
     def train(self, data: Given, source: Source) -> Answer:
         """The noisy minimiser."""

@@ -135,7 +135,7 @@ def _numeric(name: str, value: Any, allowed: str) -> Array:
 
 
 def _arrow(name: str, table: Any, allowed: str) -> Array:
-    """An Arrow table by its schema, whoever lacks an entry."""
+    """Return an Arrow table by its schema, even if rows lack entries."""
     kinds = dict.fromkeys(str(field.type) for field in table.schema)
     if not all(kind.startswith(("int", "uint", "float", "double", "halffloat", "bool", "null")) for kind in kinds):
         raise InvalidInput(name, f"columns of type {', '.join(kinds)}", allowed)
@@ -150,7 +150,7 @@ def _array(name: str, value: Any, allowed: str) -> NDArray[Any]:
 
 
 def _listed(name: str, rows: Any, allowed: str) -> NDArray[Any]:
-    """Rows of a list: None, in a row or for all of it, and whatever else is not a number is NaN, in whoever's row.
+    """Rows of a list: None, in a row or for all of it, and what is not a number is NaN, in every row.
 
     NumPy would choose one type for all entries by looking at everybody. Where it finds numbers only it reads each of
     them as here, and faster.
@@ -246,7 +246,7 @@ def identifiers(units: Any, length: int) -> list[Any]:
 
 
 def first_of_each(units: Sequence[Any], most: int) -> NDArray[np.bool_]:
-    """Which rows stay when every unit keeps its first ``most``; a row whose unit has no name is nobody's and goes.
+    """Which rows stay when every unit keeps its first ``most``; a row without a unit is left out.
 
     Names are text, bytes, numbers, dates, times, UUIDs, members of an Enum, and tuples or lists of them; equal ones are
     one unit, so 1, 1.0 and True are.

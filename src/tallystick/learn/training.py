@@ -39,7 +39,7 @@ class SgdPlan:
     """Noisy gradient steps; every number in it is public.
 
     ``noise_multiplier`` is the noise's standard deviation over the clip, as Opacus, TF Privacy and JAX Privacy count
-    it; ``expected_batch`` divides the noisy sum, whatever the size of a batch is. ``delta`` is what the run may use of
+    it; ``expected_batch`` divides the noisy sum for every size of a batch. ``delta`` is what the run may use of
     an account's delta; it changes nothing else. ``batches`` says who takes part; fixed ones need ``examples``.
     """
 
@@ -71,17 +71,17 @@ class SgdPlan:
 
     @property
     def turn(self) -> int:
-        """How many steps ``step_loss`` is about: one, or a pass of cyclic batches, in which everybody has one turn."""
+        """Number of steps that ``step_loss`` is about: one, or a pass of cyclic batches, one turn of each example."""
         return math.ceil(1.0 / self.rate - 1e-9) if self.batches == "cyclic" else 1
 
     @cached_property
     def privacy(self) -> PrivacyLoss:
-        """What all steps together lose, every noisy gradient seen by everybody."""
+        """Privacy loss of all steps together, if attackers see every noisy gradient."""
         return self.of_steps(self.steps)
 
     @property
     def step_loss(self) -> PrivacyLoss:
-        """What ``turn`` steps lose."""
+        """Privacy loss of ``turn`` steps."""
         if self.batches == "fixed":  # a replaced example moves the sum by twice the clip
             step = gaussian(sigma=self.noise_multiplier / 2.0, **self.protects.about)
             return step.subset(batch=int(self.expected_batch), population=self.examples or 0)
@@ -89,7 +89,7 @@ class SgdPlan:
         return step if self.rate == 1.0 or self.batches == "cyclic" else step.sampled(rate=self.rate)
 
     def of_steps(self, steps: int) -> PrivacyLoss:
-        """What this many of the steps lose, for charging in blocks, each before it runs."""
+        """Return the privacy loss of this many of the steps, for charging in blocks, each before it runs."""
         return -(-steps // self.turn) * self.step_loss
 
     def error(self) -> float:

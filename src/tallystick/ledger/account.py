@@ -168,8 +168,7 @@ class Account:
         """Partitions of this block and of each block above it; a table must keep to all of them."""
         if self.kind == "population":
             return []
-        with self.ledger.store.read() as transaction:
-            return [opening.partition_of(transaction, number) for number, _, name in self.path if name is not None]
+        return [self.ledger.partition_of(number) for number, _, name in self.path if name is not None]
 
     def guarantee(self) -> PrivacyLoss:
         """The loss this account promises never to exceed, against any adaptive analyst: its limit."""
@@ -279,7 +278,8 @@ class Account:
         input is a function, such as ``select.by_rejection``, gets the function). Type and shape are checked first and
         cost nothing; any failure after that keeps the charge.
         """
-        if not hasattr(mechanism, "privacy"):
+        is_priced = hasattr(type(mechanism), "privacy") or hasattr(mechanism, "privacy")  # without computing it
+        if not is_priced:
             raise InvalidInput("mechanism", type(mechanism).__name__, "a mechanism, such as ts.noise.add_gaussian(...)")
         release = Valued(mechanism, value, *self._terms_of(mechanism))
         return pay(release, self, why=why, key=key, delta=delta, also=also, lease=lease).answer
@@ -358,6 +358,7 @@ class Account:
     def limits_since(self, seq: int) -> list[Amount]:
         """The limit that was in force at this entry of the ledger, and every later one, in order."""
         with self.ledger.store.read() as transaction:
+            self.ledger.believed(transaction)  # the seal of the newest entry, which the others lead to
             limits = opening.limits_of(transaction, self.id)
         earlier = [limit for at, limit in limits if at <= seq]
         later = [limit for at, limit in limits if at > seq]
@@ -384,16 +385,19 @@ class Account:
     ) -> None:
         """Record that a dataset, view or extract is about this population, for good.
 
-        ``source`` is the path of a file, or a public text that says where the data are; it can belong to one
-        population only (``tallystick dataset add`` also says whom it protects, and its caps and bounds). ``note`` is
-        public and kept in the chain, ``fixed`` is what no update may change (the unit), and ``least_price`` is what
+        ``source`` is the path of a file or a folder, or a public text that says where the data are; it can belong to
+        one population only (``tallystick dataset add`` also says whom it protects, and its caps and bounds). ``note``
+        is public and kept in the chain, ``fixed`` is what no update may change (the unit), and ``least_price`` is what
         every plan on the source must cost (default: rho 0.0001 or epsilon 0.01). ``marks`` are further facts by which
         the same data are recognised under another name.
         """
-        if source is not None and os.path.isfile(source):
+        is_folder = source is not None and os.path.isdir(source)
+        if source is not None and (is_folder or os.path.isfile(source)):
             place, status = os.path.realpath(source), os.stat(source)
             source, inode = f"file {place}", f"inode {status.st_dev}:{status.st_ino}"  # as tables.identity names them
-            marks = {*marks, source, inode, f"{inode}@{status.st_mtime_ns}"}
+            marks = {*marks, source, inode}
+            if not is_folder:  # a folder is written with every file that it gets
+                marks |= {f"{inode}@{status.st_mtime_ns}"}
         registry.register(
             self,
             dataset,

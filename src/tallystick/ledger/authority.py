@@ -13,7 +13,7 @@ that the requester saw (``was``). The last approval carries it out in the same t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -136,17 +136,43 @@ class Proposal(NamedTuple):
 
 
 class State(Protocol):
-    """The part of the replayed chain that the rules read."""
+    """What the rules read of the replayed chain."""
 
-    accounts: dict[int, Any]
-    charges: dict[int, Any]
-    lines: dict[int, list[tuple[int, int, int]]]
-    datasets: list[Any]
-    quarantines: dict[tuple[int, int], tuple[str, int | None, int | None]]
-    governed: int | None
-    erased: set[int]
-    erased_answers: set[int]
-    authority: Authority
+    @property
+    def accounts(self) -> Mapping[int, Any]:
+        """Rows of accounts."""
+
+    @property
+    def charges(self) -> Mapping[int, Any]:
+        """Rows of charges."""
+
+    @property
+    def lines(self) -> Mapping[int, list[tuple[int, int, int]]]:
+        """What each charge pays."""
+
+    @property
+    def datasets(self) -> Sequence[Any]:
+        """Registrations."""
+
+    @property
+    def quarantines(self) -> Mapping[tuple[int, int], tuple[str, int | None, int | None]]:
+        """Closings."""
+
+    @property
+    def governed(self) -> int | None:
+        """The newest entry about keys."""
+
+    @property
+    def erased(self) -> set[int]:
+        """Entries whose texts were erased."""
+
+    @property
+    def erased_answers(self) -> set[int]:
+        """Charges whose answers were erased."""
+
+    @property
+    def authority(self) -> Authority:
+        """Principals, roles, tokens and requests."""
 
     def population(self, account_id: int) -> int:
         """The account at the top."""

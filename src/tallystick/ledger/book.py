@@ -8,10 +8,11 @@ import math
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
 from operator import is_
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Unavailable
 from tallystick.ledger import acting, erasure, first_write, governance, journal, opening, places, views
@@ -104,6 +105,8 @@ class Ledger:
             self._anchor = AnchorFile(self.id, config)
             self.writer = Writer(self.id, Signer.of_user_if_there(config))
             self.store.on_end(self.writer.end)
+            self.store.on_read(self._anchor.read)  # before the snapshot: another writer may move it on meanwhile
+            self.store.on_queue(self.writer.read_ahead)
             if older is not None:
                 self._use_older(older)
             if not inspect:
@@ -156,17 +159,22 @@ class Ledger:
                 governance.require_seal(transaction, self.id, newest, keys)
                 self._anchor.write(Anchor(*newest))
             if keys:
-                self.writer.book_now(transaction, Position(*anchor))  # does the ledger have roles?
+                self.writer.book_now(transaction, Position(*anchor), newest)  # does the ledger have roles?
                 known = acting.principal_of(transaction, self.subject)
                 self.writer.actors |= {} if known is None else {self.subject: known}
 
-    def believed(self, transaction: Transaction) -> Book | None:
+    def believed(self, transaction: Transaction, *, whole: bool = False) -> Book | None:
         """The state of a governed ledger that its hashed chain gives; None if the ledger is not governed.
 
         Rows and bodies of entries can be edited in the store. What a question rests on is compared with this state.
+        With ``whole`` no checkpoint is used, so that the state has every charge.
         """
-        anchor = self._anchor.read()
-        return self.writer.book_now(transaction, None if anchor is None else Position(*anchor))
+        anchor = transaction.seen or self._anchor.read()  # a writer has no snapshot, and nobody else can write
+        known, newest = None if anchor is None else Position(*anchor), journal.head(transaction)
+        book = self.writer.book_now(transaction, known, newest, whole=whole)
+        if book is not None and known is not None and known != newest:
+            self._anchor.write(Anchor(*newest))  # its seal was checked: this host must not see less after that
+        return book
 
     def _check_connection(self) -> None:
         """Raise ``LedgerIntegrity`` if a new connection does not lead to the ledger that was opened."""
@@ -358,7 +366,7 @@ class Ledger:
     def _require_anchored(self, transaction: Transaction) -> None:
         """Check the place before every write: a ledger can be replaced or copied while it is open."""
         self._anchor.require_writable()
-        anchor = self._anchor.read()  # nobody else can write now, so the anchor stays behind
+        anchor = self._anchor.read()  # no other process can write now, so the anchor stays behind
         self.check_place()
         if anchor is None:
             raise first_write.refusal()
@@ -458,16 +466,42 @@ class Ledger:
 
     def _account(self, row: AccountRow) -> Account:
         with self.store.read() as transaction:
-            return Account(self, row, journal.path_of(transaction, row.id))
+            book = self.believed(transaction)
+            if book is None:
+                return Account(self, row, journal.path_of(transaction, row.id))
+            self._require_account(book, row)
+            return Account(self, row, book.path(row.id))
+
+    def _require_account(self, book: Book, row: AccountRow) -> None:
+        """Raise ``LedgerIntegrity`` if an account differs from the chain in what never changes: currency, unit, path.
+
+        The cost of a plan rests on these: in another currency the same number is less.
+        """
+        known = book.accounts.get(row.id)
+        if known is None or known[:_CHANGING] != row[:_CHANGING]:
+            raise _edited_account(row.id)
+
+    def _believed_rows(self, transaction: Transaction, rows: list[AccountRow], parent: int | None = None) -> None:
+        """Raise ``LedgerIntegrity`` if these are not the accounts of the chain, or those below ``parent``."""
+        book = self.believed(transaction)
+        if book is not None:
+            known = [row for row in book.accounts.values() if parent in (None, row.parent_id)]
+            for row, own in zip_longest(rows, known):
+                if row != own:
+                    raise _edited_account((own or row).id)
 
     def account_row(self, name: str) -> AccountRow:
         """The account's numbers now."""
         with self.store.read() as transaction:
             row = transaction.row("account_named", name)
             known = [AccountRow(*each).name for each in transaction.rows("accounts")] if row is None else []
+            book = self.believed(transaction)
         if row is None:
             raise opening.unknown_account(name, known)
-        return AccountRow(*row)
+        found = AccountRow(*row)
+        if book is not None and book.accounts.get(found.id) != found:
+            raise _edited_account(found.id)
+        return found
 
     def account_by_id(self, account_id: int) -> Account:
         """The account with that number."""
@@ -478,14 +512,24 @@ class Ledger:
     def accounts(self) -> list[Account]:
         """All accounts, oldest first."""
         with self.store.read() as transaction:
-            rows = transaction.rows("accounts")
-        return [self._account(AccountRow(*row)) for row in rows]
+            rows = [AccountRow(*row) for row in transaction.rows("accounts")]
+            self._believed_rows(transaction, rows)
+        return [self._account(row) for row in rows]
 
     def children_of(self, account_id: int) -> list[Account]:
         """The blocks of an account."""
         with self.store.read() as transaction:
-            rows = transaction.rows("children", account_id)
-        return [self._account(AccountRow(*row)) for row in rows]
+            rows = [AccountRow(*row) for row in transaction.rows("children", account_id)]
+            self._believed_rows(transaction, rows, account_id)
+        return [self._account(row) for row in rows]
+
+    def partition_of(self, account_id: int) -> Partition:
+        """Return how a block was cut from its parent."""
+        with self.store.read() as transaction:
+            book = self.believed(transaction)
+            if book is None:
+                return opening.partition_of(transaction, account_id)
+        return Partition(*book.partitions[account_id])
 
     def datasets(self) -> dict[str, Registered]:
         """The registered datasets, by name."""
@@ -555,11 +599,11 @@ class Ledger:
             reserved = journal.stored_entry(transaction, charge.id)
             done = transaction.row("entry_at", charge.last_seq)
             keys = self.writer.keys_now(transaction, None if anchor is None else Position(*anchor))
-            if keys:
-                self._require_told(transaction, charge.id)
             final = journal.stored_entry(transaction, charge.last_seq)
+            if keys:
+                self._require_told(transaction, charge.id, final)
             if keys and max(charge.id, charge.last_seq) < keys[0].added:
-                require_vouched(transaction, keys, charge.id, str(final.get("answer_hash")))
+                require_vouched(transaction, self.id, keys, charge.id, str(final.get("answer_hash")))
             if row is None and self._is_erased(transaction, charge.id):
                 raise Refused(f"the answer of ledger entry {charge.id} was erased. Asked again, it is charged again")
             lines = []
@@ -578,11 +622,25 @@ class Ledger:
         )  # fmt: skip
         return decode_answer(row[0]), receipt
 
-    def _require_told(self, transaction: Transaction, charge_id: int) -> None:
-        """Refuse an answer that the chain of a governed ledger calls erased or withheld. The tables do not count."""
+    def _require_told(self, transaction: Transaction, charge_id: int, final: dict[str, Any]) -> None:
+        """Refuse an answer that the chain of a governed ledger lacks, or calls erased or withheld. Rows do not count.
+
+        A checkpoint lists no answers. For those before it a signature is enough, unless its key is retired: the thief
+        of a key can sign in place of an earlier entry.
+        """
         book = self.believed(transaction)
         if book is None:
             return
+        if charge_id not in book.charges and any(
+            key.public == final.get("release_key") and key.retired is not None for key in book.keys_of_writers
+        ):
+            book = self.believed(transaction, whole=True) or book
+        is_known = charge_id in book.charges or charge_id > book.start
+        if is_known and book.answers.get(charge_id) != final.get("answer_hash"):
+            altered = f"the stored answer of ledger entry {charge_id} is not the one of the chain"
+            raise LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
+        if charge_id in book.distrusted():
+            raise governance.signed_by_thief(charge_id)
         if charge_id in book.erased_answers:
             raise Refused(f"the answer of ledger entry {charge_id} was erased. Asked again, it is charged again")
         if any(number == charge_id and row[1] is None for (number, _), row in book.quarantines.items()):
@@ -756,6 +814,16 @@ class Ledger:
 
     def _repr_html_(self) -> str:
         return views.ledger_html(self)
+
+
+_CHANGING: Final = AccountRow._fields.index("limit0")
+"""The first column of an account that can change; those before it are fixed when it is opened."""
+
+
+def _edited_account(number: int) -> LedgerIntegrity:
+    """The error for an account whose row differs from the chain."""
+    altered = f"account {number} differs from the chain: the table was edited"
+    return LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
 
 
 def _folder(config: object) -> Path | None:

@@ -133,6 +133,20 @@ def link(previous: str, body: str) -> str:
     return hashlib.sha256(DOMAIN + bytes.fromhex(previous) + body.encode()).hexdigest()
 
 
+def fields_of(seq: int, body: str) -> dict[str, Any]:
+    """Return the fields of an entry. Raise ``LedgerIntegrity`` for another text.
+
+    >>> fields_of(2, '{"at":5,"kind":"close"}')
+    {'at': 5, 'kind': 'close'}
+    """
+    fields: Any = None
+    with contextlib.suppress(ValueError, RecursionError):
+        fields = json.loads(body)
+    if not isinstance(fields, dict) or type(fields.get("kind")) is not str or type(fields.get("at")) is not int:
+        raise LedgerIntegrity(f"entry {seq} cannot be read", remedies=[Remedy("verify_ledger")])
+    return fields
+
+
 # Answers in the record: canonical JSON with dtype, shape and values; never pickle.
 #
 # The same answer always becomes the same bytes, and the bytes always become the same answer.
@@ -323,6 +337,7 @@ class AnchorFile:
         self._process = 0
         self._mutex = threading.Lock()
         self._seen: Anchor | None = None  # by this process, even if the file is removed later
+        self._written: Anchor | None = None  # newest one that this process put on file, or found there
 
     def read(self) -> Anchor | None:
         """The newest anchor on file or seen by this process, or None without an anchor."""
@@ -364,17 +379,21 @@ class AnchorFile:
 
     def write(self, anchor: Anchor) -> None:
         """Move the anchor forward; a lower position never replaces a higher one."""
+        if anchor == self._written:
+            return  # a commit announces its entry twice if it made the sync itself
         self._remember(anchor)
         with contextlib.suppress(OSError), self._mutex:
             descriptor = self._open()
             number = os.pread(descriptor, 20, 0)
             if number.isdigit() and number >= b"%020d" % anchor.seq:
-                return  # whoever synced for us has been here
+                self._written = anchor
+                return  # the process that synced for us has been here
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             try:
                 match = RECORD.match(os.pread(descriptor, 128, 0))
                 if match is None or int(match[1]) <= anchor.seq:
                     os.pwrite(descriptor, b"%020d %s\n" % (anchor.seq, anchor.head.encode()), 0)
+                self._written = anchor
             finally:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
 
@@ -387,7 +406,7 @@ class AnchorFile:
                 os.pwrite(descriptor, b"%020d %s\n" % (anchor.seq, anchor.head.encode()), 0)
             finally:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
-            self._seen = anchor
+            self._seen = self._written = anchor
 
     def _open(self) -> int:
         if self._descriptor is None or self._process != os.getpid():

@@ -1,7 +1,7 @@
 """Signed checkpoints: the state after an entry, so that a later check needs to read only what is new.
 
-A checkpoint holds totals, limits, registrations, closings, keys and the charges that were running. It does not hold
-charges that had ended: their rows, texts and answers are compared with the chain by a full verification alone.
+A checkpoint holds totals, limits, registrations, closings, keys, erasures and the charges that were running. It does
+not hold charges that had ended: their rows, texts and answers are compared with the chain by a full verification alone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def state_of(book: Book, head: Position) -> dict[str, Any]:
         "governed": book.governed,
         "keys": [list(key) for key in book.keys_of_writers],
         "accounts": [list(row) for row in book.accounts.values()],
-        "partitions": [[parent, data] for parent, data in book.partitions],
+        "partitions": [[number, data] for number, data in book.partitions.items()],
         "datasets": [list(row) for row in book.datasets],
         "fixed": book.fixed,
         "marks": book.marks,
@@ -49,6 +49,8 @@ def state_of(book: Book, head: Position) -> dict[str, Any]:
         "begun": [[number, book.begun[number]] for number in running],
         "quarantines": [[*key, *value] for key, value in sorted(book.quarantines.items())],
         "losses": book.losses,
+        "erased": sorted(book.erased),
+        "erased_answers": sorted(book.erased_answers),
         "items": [list(item) for item in sorted(book.items)],
         "digests": [[seq, found] for seq, found in sorted(book.digests.items()) if seq in kept],
         "ended": book.ended,
@@ -61,14 +63,18 @@ def book_of(state: dict[str, Any]) -> tuple[Book, Position]:
     """The book that a state describes, and the entry after which it holds."""
     book = Book(ledger=state["ledger"], since=state["since"], newest_at=state["newest_at"], governed=state["governed"])
     book.keys_of_writers = [WriterKey(*key) for key in state["keys"]]
-    book.accounts = {row[0]: AccountRow(*row) for row in state["accounts"]}
+    for row in state["accounts"]:
+        book.accounts[row[0]] = AccountRow(*row)
     book.names = {row.name: row.id for row in book.accounts.values()}
     for row in book.accounts.values():
         if row.parent_id is not None:
             book.children.setdefault(row.parent_id, []).append(row.id)
-    for parent, data in state["partitions"]:
-        partition = Partition(*data)
-        book.partitions.append((parent, data))
+            book.carry(row, 0, 0)
+    for number, data in state["partitions"]:
+        partition, parent = Partition(*data), book.accounts[number].parent_id
+        if parent is None:
+            raise ValueError
+        book.partitions[number] = data
         book.blocks.setdefault((parent, partition.name), Blocks()).add(partition)
     book.datasets = [DatasetRow(*row) for row in state["datasets"]]
     book.fixed, book.marks = state["fixed"], state["marks"]
@@ -83,6 +89,7 @@ def book_of(state: dict[str, Any]) -> tuple[Book, Position]:
     rows = state["quarantines"]
     book.quarantines = {(charge, each): (source, cleared, cause) for charge, each, source, cleared, cause in rows}
     book.losses = list(state["losses"])
+    book.erased, book.erased_answers = set(state["erased"]), set(state["erased_answers"])
     book.items = {(stream, number) for stream, number in state["items"]}
     book.digests = dict(state["digests"])
     book.ended, book.free = state["ended"], state["free"]

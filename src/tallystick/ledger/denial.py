@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tallystick.digits import amount_down, amount_up, decimal_down, decimal_up, typed
+from tallystick.digits import decimal_down, decimal_up, typed
 from tallystick.errors import BelowLeastPrice, BudgetExceeded, Refused, Remedy, TallystickError
 from tallystick.ledger.filters import LARGEST, MOST_DELTA, UNITS_0, UNITS_1, USUAL_DELTA, Amount, Filter, as_written
 from tallystick.wording import noise_text
@@ -212,14 +212,7 @@ def needed_and_left(asked: Amount, left: Amount, limit: Amount) -> tuple[str, st
     >>> needed_and_left(Amount(account, 6 * 10**10), Amount(account, 4 * 10**10), Amount(account, 10**11))
     ('rho 0.06', 'rho 0.04 of 0.1')
     """
-    symbol = asked.filter.rule.symbol
-    order = f" at order {asked.filter.order}" if asked.filter.order else ""
-    needed = f"{symbol} {amount_up(asked.first)}{order}"
-    held = f"{symbol} {amount_down(left.first)} of {amount_up(limit.first)}"
-    if asked.a1:
-        needed += f", delta {amount_up(asked.delta)}"
-        held += f", delta {amount_down(left.delta)} of {amount_up(limit.delta)}"
-    return needed, held
+    return asked.text(), left.of_limit(limit, with_delta=asked.a1 > 0)
 
 
 def for_loss(problem: BudgetExceeded, account: Account, loss: PrivacyLoss) -> BudgetExceeded:

@@ -93,7 +93,7 @@ def _require_erasable(transaction: Transaction, number: int) -> None:
     entry = journal.stored_entry(transaction, number)
     kind = entry["kind"]
     if kind not in ERASABLE:
-        raise Refused(f"ledger entry {number} is of the kind {kind!r}, and has no text that can be erased")
+        raise Refused(f"ledger entry {number} has no text that can be erased")  # its kind could be a withheld outcome
     if "lines" in entry and not any(a0 or a1 for _, a0, a1 in entry["lines"]):
         raise Refused(
             f"ledger entry {number} is part of a run that was paid as a whole. Without its key the ledger would "

@@ -257,14 +257,22 @@ class Amount:
         rest = amount_down(left.first) if is_one_number else left.text(upward=False)
         return f"{self} of the {rest} left"
 
-    def of_limit(self, limit: Amount) -> str:
-        """Return what is left beside the limit.
+    def of_limit(self, limit: Amount, *, with_delta: bool = False) -> str:
+        """Return what is left beside the limit; JSON has all digits. Every command prints what is left with this.
 
-        >>> Amount(Filter("zcdp"), 4 * 10**10).of_limit(Amount(Filter("zcdp"), 10**11))
-        'rho 0.04 of 0.1'
+        ``with_delta`` shows delta even if the limit is without one.
+
+        >>> limit = Amount(Filter("zcdp"), 10**11, 10**12)
+        >>> Amount(Filter("zcdp"), 4 * 10**10, 10**12).of_limit(limit)
+        'rho 0.04 of 0.1, delta 1e-6 of 1e-6'
+        >>> Amount(Filter("zcdp"), 4567).of_limit(Amount(Filter("zcdp"), 10**11))
+        'rho 0 of 0.1'
         """
-        left = self.text(upward=False)
-        return left if self.a1 or limit.a1 or self.filter.order else f"{left} of {amount_up(limit.first)}"
+        order = f" at order {self.filter.order}" if self.filter.order else ""
+        text = f"{self.filter.rule.symbol} {_left(self.first, limit.first)} of {amount_up(limit.first)}{order}"
+        if not limit.a1 and not with_delta:
+            return text
+        return f"{text}, delta {_left(self.delta, limit.delta)} of {amount_up(limit.delta)}"
 
     def as_epsilon_at(self, delta: float) -> str:
         """The amount as epsilon at a delta above its own; empty if it is an epsilon already, or nothing.
@@ -290,6 +298,15 @@ class Amount:
             self.filter.rule.symbol: float(self.first),
             "delta": float(self.delta),
         }
+
+
+DUST: Final = Fraction(1, 1_000_000)
+"""Share of a limit below which an amount that is left is printed as 0: no query costs so little."""
+
+
+def _left(value: Fraction, limit: Fraction) -> str:
+    """Return an amount that is left, rounded down."""
+    return "0" if value < DUST * limit else amount_down(value)
 
 
 def why_quoted(limit: Amount) -> str:

@@ -10,24 +10,25 @@ the keys are found from the newest entry alone, without a table that could be ed
 
 from __future__ import annotations
 
-import json
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import checkpoints, journal
-from tallystick.ledger.chain import GENESIS, canonical, check_reason, digest, link
+from tallystick.ledger.chain import GENESIS, canonical, check_reason, digest, fields_of, link
 from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import ChargeRow, Position
 from tallystick.ledger.replay import GOVERNED, Book, Broken, WriterKey, may_sign
+from tallystick.ledger.retirement import RETIRED_START, require_not_retired
 from tallystick.ledger.signing import Signer, verified
 from tallystick.ledger.texts import committed, opens
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
-    from tallystick.ledger.store import Transaction
+    from tallystick.ledger.store import Row, Transaction
 
 
 def seal_terms(ledger: str, position: Position) -> dict[str, object]:
@@ -153,6 +154,8 @@ def _check_change(keys: list[WriterKey], kind: str, public: str, seq: int, distr
 
 START: Final = Position(0, GENESIS)
 """The position before the first entry."""
+BATCH: Final = 1000
+"""Entries that are read at once."""
 _PUBLIC: Final = re.compile("[0-9a-f]{64}")
 
 
@@ -162,11 +165,17 @@ def _seal_as(transaction: Transaction, position: Position, signer: Signer) -> No
     turn.governed, turn.signer = position.seq, signer
 
 
-def require_seal(transaction: Transaction, ledger: str, position: Position, keys: Sequence[WriterKey]) -> None:
+def require_seal(
+    transaction: Transaction,
+    ledger: str,
+    position: Position,
+    keys: Sequence[WriterKey],
+    check: Callable[[object, str, str], bool] = verified,
+) -> None:
     """Raise ``LedgerIntegrity`` unless the entry has a seal by a key that may write there."""
     row = transaction.row("seal_at", position.seq)
     terms = seal_terms(ledger, position)
-    if row is None or not may_sign(keys, row[0], position.seq) or not verified(terms, row[0], row[1]):
+    if row is None or not may_sign(keys, row[0], position.seq) or not check(terms, row[0], row[1]):
         raise LedgerIntegrity(
             f"entry {position.seq} has no valid seal: it was written without a key of this ledger. Nothing is written "
             "until its owner has found out who wrote it",
@@ -175,9 +184,13 @@ def require_seal(transaction: Transaction, ledger: str, position: Position, keys
         )
 
 
-def require_vouched(transaction: Transaction, keys: list[WriterKey], charge: int, answer_hash: str) -> None:
+def require_vouched(
+    transaction: Transaction, ledger: str, keys: list[WriterKey], charge: int, answer_hash: str
+) -> None:
     """Raise ``LedgerIntegrity`` unless the owner vouched for an answer from before governance."""
-    vouched = journal.stored_entry(transaction, keys[0].added)["vouched"]
+    position = _position(transaction, keys[0].added)
+    vouched = journal.linked_entry(transaction, position)["vouched"]
+    require_seal(transaction, ledger, position, keys)
     if [charge, _body_digest(transaction, charge), answer_hash] not in vouched:
         raise _altered(
             f"the answer of ledger entry {charge} is from before governance, and its owner does not vouch for it"
@@ -194,12 +207,17 @@ def require_signed(
     is_signed = may_sign(keys, public, at) and verified(terms, public, signature)
     stolen = [key.distrusted_from for key in keys if key.public == public and key.distrusted_from is not None]
     if stolen and charge.last_seq >= stolen[0]:
-        raise Refused(
-            f"the answer of ledger entry {charge.id} was signed by a key that was stolen. Ask again under a new key",
-            remedies=[Remedy("set_argument", argument="key", value="NEW")],
-        )
+        raise signed_by_thief(charge.id)
     if not is_signed or digest(begun["plan"]) != begun["plan_hash"]:
         raise _altered(f"the stored answer of ledger entry {charge.id} has no valid signature")
+
+
+def signed_by_thief(charge: int) -> Refused:
+    """The refusal of an answer that a stolen key signed."""
+    return Refused(
+        f"the answer of ledger entry {charge} was signed by a key that was stolen. Ask again under a new key",
+        remedies=[Remedy("set_argument", argument="key", value="NEW")],
+    )
 
 
 def read_only() -> Refused:
@@ -225,55 +243,108 @@ class Watch:
 
     book: Book = field(default_factory=Book)
     position: Position = START
-    is_new: bool = True
-    """True until every account was compared once."""
-    moved: set[int] = field(default_factory=set)
-    """Accounts that changed since the tables were compared."""
+    notes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Salts and texts that were found to open a commitment."""
 
     def follow(self, transaction: Transaction, ledger: str, trusted: set[str], sealed: int) -> None:
-        """Replay the entries that are new since the last call, and note the accounts whose totals or limits moved.
+        """Replay the entries that are new since the last call.
 
         Up to the entry ``sealed`` a seal was checked, which covers all entries before it. Signatures after it are
         checked here: those of the writer itself, who must not sign what an edited entry says.
         """
-        known = transaction.row("entry_at", self.position.seq) if self.position.seq else None
-        if self.position.seq and (known is None or known[1] != self.position.hash):
+        rows = self._new_entries(transaction)
+        if rows is None:
             self._forget()  # a transaction of ours was not committed
         if not self.position.seq:
-            self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), self.position)
-        before = {} if self.is_new else dict(self.book.accounts)
-        self.is_new = False
+            self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), START)
+            rows = self._new_entries(transaction)
         self.book.signed_from = sealed + 1
-        while rows := transaction.rows("entries_after", self.position.seq, 1000):
+        self._replay(transaction, rows)
+
+    def read_ahead(self, transaction: Transaction) -> None:
+        """Replay what others wrote, before a turn: the turn is shorter then.
+
+        No seal was checked. The turn checks that of the newest entry, and ``follow`` that this position is still in
+        the chain. So that seal covers what was replayed here.
+        """
+        if self.position != START:
+            self.book.signed_from = LARGEST
+            self._replay(transaction, self._new_entries(transaction))
+
+    def _replay(self, transaction: Transaction, rows: list[Row] | None) -> None:
+        """Apply these entries and all after them."""
+        while rows:
             for seq, stored, body in rows:
                 self._apply(int(seq), str(stored), str(body))
-        self.moved |= {number for number, row in self.book.accounts.items() if before.get(number) is not row}
+            rows = self._new_entries(transaction) if len(rows) > 1 else None
+
+    def _new_entries(self, transaction: Transaction) -> list[Row] | None:
+        """The next entries after the position. None if the chain does not have the position, so it is not ours."""
+        first = max(self.position.seq, 1)
+        rows = transaction.rows("entries_after", first - 1, BATCH)
+        if self.position == START:
+            return rows
+        is_there = bool(rows) and (rows[0][0], rows[0][1]) == self.position
+        return rows[1:] if is_there else None
+
+    def require_end(self, newest: Position) -> None:
+        """Raise ``LedgerIntegrity`` unless the replay ended at the entry whose seal was checked or is made."""
+        if self.position != newest:
+            self._forget()
+            raise _altered(f"the entries do not end at entry {newest.seq}: the store answers in two ways")
 
     def _forget(self) -> None:
         """Begin again with the next turn."""
-        self.book, self.position, self.is_new, self.moved = Book(), START, True, set()
+        self.book, self.position = Book(), START
 
     def _apply(self, seq: int, stored: str, body: str) -> None:
         try:
             if seq != self.position.seq + 1 or link(self.position.hash, body) != stored:
                 raise Broken(f"entry {seq} does not have its hash: it or an earlier entry was altered")
-            if seq >= self.book.signed_from and canonical(json.loads(body)) != body:
+            entry = fields_of(seq, body)
+            if seq >= self.book.signed_from and canonical(entry) != body:
                 raise Broken(f"entry {seq} is not canonical JSON")
-            self.book.apply(seq, body)
-        except (Broken, Refused, ValueError) as problem:
+            self.book.apply(seq, body, entry)
+            self.position = Position(seq, stored)
+        except (Broken, Refused, ValueError, RecursionError) as problem:
             self._forget()
             raise _altered(str(problem)) from None
-        self.position = Position(seq, stored)
+        except BaseException:
+            self._forget()  # interrupted: half of the entry may be in the book
+            raise
+
+    def require_entries(self, transaction: Transaction) -> None:
+        """Raise ``LedgerIntegrity`` if the entry of a registration was altered. Marks of data are in entries alone."""
+        for row in self.book.datasets:
+            if _body_digest(transaction, row.seq) != self.book.digests.get(row.seq):
+                self._forget()
+                raise _altered(f"the registration of {row.name!r} was altered in entry {row.seq}")
 
     def require_tables(self, transaction: Transaction) -> None:
-        """Raise ``LedgerIntegrity`` if the row of an account that moved, or a registration, differs from the chain."""
-        for number in sorted(self.moved):
+        """Raise ``LedgerIntegrity`` if a registration, or an account that moved since the last call, differs from the
+        chain. The first call compares every account.
+        """
+        changed = self.book.accounts.changed
+        for number in sorted(changed):
             row = transaction.row("account_by_id", number)
             if row is None or tuple(row) != tuple(self.book.accounts[number]):
                 self._forget()
                 raise _altered(f"the totals of account {number} differ from the chain: the table was edited")
+        changed.clear()
         self.require_registrations(transaction)
-        self.moved.clear()
+
+    def require_open(self, transaction: Transaction, first: int, last: int) -> None:
+        """Raise if a charge that begins in these entries is about data that are retired.
+
+        Notes and marks say so, which are not in the state. They are compared with the chain before they are read here.
+        """
+        if not self.book.datasets or not transaction.rows("datasets_noted", len(RETIRED_START), RETIRED_START):
+            return
+        self.require_entries(transaction)
+        for number in range(first, last + 1):
+            source = self.book.sources.get(number)
+            if source is not None:
+                require_not_retired(transaction, [source])
 
     def require_registrations(self, transaction: Transaction) -> None:
         """Raise ``LedgerIntegrity`` if a registration or its note differs from the chain."""
@@ -285,15 +356,25 @@ class Watch:
     def _edited_registration(self, transaction: Transaction) -> str | None:
         """The name of a dataset whose row or note differs from the chain. Units, bounds and ends are in notes."""
         known = self.book.datasets
-        stored = [tuple(row) for row in transaction.rows("datasets_stored")]
-        if stored != [tuple(row) for row in known]:
-            return next((row.name for row in known if tuple(row) not in stored), "a dataset")
+        stored = transaction.rows("registrations")
+        rows = [tuple(row[:-2]) for row in stored]
+        if rows != known:  # a row of the book is a tuple of the same columns
+            return next((row.name for row in known if tuple(row) not in rows), "a dataset")
         first = self.book.since or LARGEST
-        notes = {int(row[0]): row[1:] for row in transaction.rows("notes")}
-        for row in known:
-            if row.seq >= first and (row.seq not in notes or not opens(row.note, *notes[row.seq])):
+        for row, (*_, salt, body) in zip(known, stored, strict=True):
+            if row.seq >= first and not self._is_note(row.note, salt, body):
                 return row.name
         return None
+
+    def _is_note(self, commitment: str, salt: str | None, body: str | None) -> bool:
+        """True if this is the note of the commitment. One that was found to be so is compared as a text."""
+        if salt is None or body is None:
+            return False
+        if self.notes.get(commitment) != (salt, body):
+            if not opens(commitment, salt, body):
+                return False
+            self.notes[commitment] = salt, body
+        return True
 
 
 @dataclass(slots=True)
@@ -312,12 +393,15 @@ class Writer:
     newest: tuple[str, int, int | None] = ("", 0, None)
     """Hash, time and governing entry of the newest entry that was looked at."""
 
+    def read_ahead(self, transaction: Transaction) -> None:
+        """Replay what others wrote, while one of them has its turn. What is wrong with it is said in our turn."""
+        if self.signer is not None and self.newest[2] is not None:
+            with contextlib.suppress(LedgerIntegrity):
+                self.watch.read_ahead(transaction)
+
     def begin(self, transaction: Transaction, newest: Position, anchor: Position | None) -> journal.Turn:
         """Note the start of a turn; refuse a governed ledger whose newest entry is not sealed."""
-        if self.newest[0] != newest.hash:
-            body = journal.linked_entry(transaction, newest)
-            self.newest = newest.hash, int(body["at"]), pointer_of(newest.seq, body)
-        _, at, governed = self.newest
+        _, at, governed = self._looked_at(transaction, newest)
         turn = journal.Turn(newest, at, self.ledger, governed)
         if anchor is not None and anchor != newest:
             self.require_known(transaction, governed, anchor)
@@ -326,10 +410,17 @@ class Writer:
             if self.signer is None or not may_sign(keys, self.signer.public, newest.seq + 1):
                 raise read_only()
             if self.sealed != newest:
-                require_seal(transaction, self.ledger, newest, keys)
+                require_seal(transaction, self.ledger, newest, keys, self.signer.made)
                 self.sealed = newest
             turn.signer = self.signer
         return turn
+
+    def _looked_at(self, transaction: Transaction, newest: Position) -> tuple[str, int, int | None]:
+        """Hash, time and governing entry of the newest entry, remembered until there is a newer one."""
+        if self.newest[0] != newest.hash:
+            body = journal.linked_entry(transaction, newest)
+            self.newest = newest.hash, int(body["at"]), pointer_of(newest.seq, body)
+        return self.newest
 
     def require_known(self, transaction: Transaction, governed: int | None, anchor: Position) -> None:
         """Raise ``LedgerIntegrity`` if the newest entry names other keys than the entry that this host has seen."""
@@ -342,22 +433,36 @@ class Writer:
             self.keys = governed, keys_of(transaction, self.ledger, governed)
         return self.keys[1]
 
-    def keys_now(self, transaction: Transaction, anchor: Position | None) -> list[WriterKey]:
+    def keys_now(
+        self, transaction: Transaction, anchor: Position | None, newest: Position | None = None
+    ) -> list[WriterKey]:
         """The keys of the ledger by its newest entry, which must go on from the one that this host has seen."""
-        newest = journal.head(transaction)
-        governed = pointer_of(newest.seq, journal.linked_entry(transaction, newest))
+        newest = newest or journal.head(transaction)
+        _, _, governed = self._looked_at(transaction, newest)
         if anchor is not None and anchor != newest:
             self.require_known(transaction, governed, anchor)
         return self.keys_at(transaction, governed)
 
-    def book_now(self, transaction: Transaction, anchor: Position | None) -> Book | None:
-        """The state that the hashed chain gives, if the ledger is governed: what a reader may believe."""
-        keys = self.keys_now(transaction, anchor)
+    def book_now(
+        self, transaction: Transaction, anchor: Position | None, newest: Position, *, whole: bool = False
+    ) -> Book | None:
+        """The state that the hashed chain gives, if the ledger is governed: what a reader may believe.
+
+        With ``whole`` it is replayed from the first entry, also if a checkpoint is there.
+        """
+        if self.sealed == self.watch.position == newest == anchor and (not whole or not self.watch.book.start):
+            return self.watch.book  # nothing is new
+        keys = self.keys_now(transaction, anchor, newest)
         if not keys:
             return None
-        require_seal(transaction, self.ledger, journal.head(transaction), keys)
-        trusted = {key.public for key in keys if key.retired is None}
-        self.watch.follow(transaction, self.ledger, trusted, journal.head(transaction).seq)
+        if self.sealed != newest:
+            require_seal(transaction, self.ledger, newest, keys)
+            self.sealed = newest
+        if whole:
+            self.watch = Watch()
+        trusted = {key.public for key in keys if key.retired is None and not whole}
+        self.watch.follow(transaction, self.ledger, trusted, newest.seq)
+        self.watch.require_end(newest)
         return self.watch.book
 
     def book_to_write(self, transaction: Transaction) -> Book | None:
@@ -367,6 +472,7 @@ class Writer:
             return None
         trusted = {key.public for key in self.keys_at(transaction, turn.governed) if key.retired is None}
         self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
+        self.watch.require_end(turn.first)
         return self.watch.book
 
     def end(self, transaction: Transaction) -> None:
@@ -382,9 +488,12 @@ class Writer:
         transaction.run("seal_insert", newest.seq, turn.signer.public, signature)
         is_changed = turn.governed is not None and turn.governed > turn.first.seq
         keys = keys_of(transaction, self.ledger, turn.governed) if is_changed else self.keys[1]
-        trusted = {key.public for key in keys if key.retired is None}
+        is_first = keys[0].added > turn.first.seq  # what the owner vouches for is compared with the whole chain
+        trusted = {key.public for key in keys if key.retired is None and not is_first}
         self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
+        self.watch.require_end(newest)
         self.watch.require_tables(transaction)
+        self.watch.require_open(transaction, turn.first.seq + 1, newest.seq)
         self.sealed = newest
 
 

@@ -11,7 +11,6 @@ Each function runs inside one write transaction and appends exactly one entry, o
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import BelowLeastPrice, IdempotencyConflict, LedgerIntegrity, Quarantined, Refused, Remedy
 from tallystick.ledger.authority import EFFECTS
-from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, checked, digest, link
+from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, checked, digest, fields_of, link
 from tallystick.ledger.denial import denied
 from tallystick.ledger.filters import LARGEST, UNITS_0, Amount, Filter
 from tallystick.ledger.retirement import require_not_retired
@@ -119,7 +118,7 @@ class Request:
     lease_until: int
     about: About
     source: str | None = None  # the digest of where the data are; None: the caller holds the value
-    named: bool = True  # False: the key was made up just now, so nobody can have used it
+    named: bool = True  # False: the key was made up just now, so no caller can have used it
     beside: tuple[str, ...] = ()  # digests of the other sources that are read, of a join
     item: tuple[int, int] | None = None  # the stream that paid for this, and the number of the item
     software: Mapping[str, str] = field(default_factory=dict)  # versions of the programs that read the data
@@ -127,15 +126,17 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Subject of a charge: who pays how much for which plan, and the public text of the request.
+    """Subject of a charge: who pays how much for which plan, the public text of the request, and which data are opened.
 
     ``older`` is the text of the same request by an earlier rule. An answer that was stored under it is found again.
+    ``source`` is None if no data are opened, or if an answer is looked up before it is known which.
     """
 
     lines: tuple[tuple[int, int, int], ...]
     plan: str
     request: str
     older: str = ""
+    source: str | None = None
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -167,8 +168,9 @@ class Terms(NamedTuple):
         by_id = sorted(lines, key=lambda line: line[0].id)
         asked = tuple(Line(account.id, a0, a1, account.path) for account, a0, a1 in by_id)
         payers = tuple(sorted((account.shared_id, a0, a1) for account, a0, a1 in by_id))
-        about = About(payers, plan, request, older_request)
-        return cls(lines, asked, plan, digest(plan), about, SourceId.of(source) if source else None)
+        source_id = SourceId.of(source) if source else None
+        about = About(payers, plan, request, older_request, source_id)
+        return cls(lines, asked, plan, digest(plan), about, source_id)
 
 
 def request_digest(lines: Sequence[Sequence[int]], plan: str, request: str) -> str:
@@ -275,8 +277,7 @@ def stored_entry(transaction: Transaction, seq: int) -> dict[str, Any]:
     row = transaction.row("entry_at", seq)
     if row is None:
         raise LedgerIntegrity(f"entry {seq} is missing", remedies=[Remedy("verify_ledger")])
-    body: dict[str, Any] = json.loads(row[2])
-    return body
+    return fields_of(seq, str(row[2]))
 
 
 def linked_entry(transaction: Transaction, position: Position) -> dict[str, Any]:
@@ -285,8 +286,7 @@ def linked_entry(transaction: Transaction, position: Position) -> dict[str, Any]
     before = transaction.row("entry_at", position.seq - 1) if position.seq > 1 else (0, GENESIS)
     if row is None or before is None or link(str(before[1]), str(row[2])) != position.hash:
         raise LedgerIntegrity(f"entry {position.seq} was altered", remedies=[Remedy("verify_ledger")])
-    body: dict[str, Any] = json.loads(row[2])
-    return body
+    return fields_of(position.seq, str(row[2]))
 
 
 def entry_body(transaction: Transaction, seq: int) -> dict[str, Any]:
@@ -365,7 +365,7 @@ def keys_below(transaction: Transaction, principal: str, stem: str) -> list[str]
 
 
 def charge_like(transaction: Transaction, principal: str, about: About, request: str) -> ChargeRow | None:
-    """Return the first charge for the same request, under any key, whose answer may be told; None without one."""
+    """Return the first charge for the same request, under any key, whose answer may be returned; None without one."""
     rows = []
     if transaction.tags is not None:
         tags = transaction.tags
@@ -397,8 +397,15 @@ def is_same(transaction: Transaction, charge: ChargeRow, about: About) -> bool:
         return entry["request"] in [request_digest(about.lines, about.plan, text) for text in about.texts]
     if entry["plan"] != about.plan or shared_lines(transaction, entry["lines"]) != about.lines:
         return False
+    if about.source is not None and not _are_same_data(transaction, entry["source"], about.source):
+        return False
     text = transaction.row("text_at", charge.id, "request")
     return text is not None and text[1] in about.texts and opens(entry["request"], *text)
+
+
+def _are_same_data(transaction: Transaction, one: str | None, two: str) -> bool:
+    """True if two sources are the same, or places of one registered dataset, whose files may be moved."""
+    return one == two or (one is not None and transaction.row("sources_of_one_dataset", one, two) is not None)
 
 
 def shared_lines(transaction: Transaction, lines: Sequence[Sequence[int]]) -> tuple[tuple[int, int, int], ...]:
@@ -653,7 +660,7 @@ def burn(transaction: Transaction, charge: ChargeRow, at: int, *, why: str, prin
 def _close(transaction: Transaction, failed: ChargeRow) -> None:
     """Close the data of a failed charge, and those of all charges that run together with it.
 
-    A charge that fails later then closes nothing new, so its failure is not told.
+    A charge that fails later then closes nothing new, so its failure is not reported.
     """
     source, populations = _sources(transaction, failed)
     if source is None or transaction.row("quarantine_row", failed.id) is not None:
@@ -752,16 +759,20 @@ def lost(charge: ChargeRow) -> Refused:
 
 
 def sweep(transaction: Transaction, at: int, principal: str) -> tuple[int, int]:
-    """Refund expired reservations and burn expired executions; returns how many of each."""
+    """Refund expired reservations and burn expired executions; returns how many of each.
+
+    A burned charge whose outcome is withheld is not counted.
+    """
     refunded = burned = 0
     for row in transaction.rows("charges_expired", at):
         charge = ChargeRow(*row)
+        is_told = told_state(transaction, charge) != WITHHELD
         if charge.state == "RESERVED":
             refund(transaction, charge, at, why="lease expired", principal=principal)
             refunded += 1
         else:
             burn(transaction, charge, at, why="lease expired", principal=principal)
-            burned += 1
+            burned += is_told
     return refunded, burned
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tallystick.errors import Refused
-from tallystick.ledger.chain import canonical, link
+from tallystick.errors import LedgerIntegrity, Refused
+from tallystick.ledger.chain import canonical, fields_of, link
 from tallystick.ledger.governance import START, seal_terms
 from tallystick.ledger.journal import Position
 from tallystick.ledger.replay import Book, Broken
@@ -32,9 +31,14 @@ class _Reading:
     def take(self, line: dict[str, Any]) -> None:
         """Check one entry with its texts, answer and seal; raise ``Broken`` if something is wrong."""
         seq, body = self.head.seq + 1, line.get("body")
-        if line.get("seq") != seq or not isinstance(body, str) or link(self.head.hash, body) != line.get("hash"):
+        is_next = type(line.get("seq")) is int and line["seq"] == seq  # true and 1.0 are equal to 1, and are no numbers
+        if not is_next or not isinstance(body, str) or link(self.head.hash, body) != line.get("hash"):
             raise Broken(f"entry {seq} is missing or was altered")
-        entry = json.loads(body)
+        entry = fields_of(seq, body)
+        has_answer = self.level == ANSWERS and entry.get("kind") == "commit"
+        needed = {"seq", "hash", "body", *(["answer"] if has_answer else [])}
+        if not needed <= line.keys() <= needed | {"seal", *([] if self.level == CHAIN else ["texts"])}:
+            raise Broken(f"the line of entry {seq} lacks a field, or has one that level {self.level!r} does not have")
         if canonical(entry) != body:
             raise Broken(f"entry {seq} is not canonical JSON")
         self.book.apply(seq, body)
@@ -116,7 +120,7 @@ def verify_export(lines: Iterable[str], *, by: str | None = None) -> Report:
             continue
         try:
             reading.take(line)
-        except (Broken, Refused, ValueError, LookupError, TypeError) as problem:
+        except (Broken, Refused, LedgerIntegrity, ValueError, LookupError, TypeError) as problem:
             problems.append(str(problem) or "an entry cannot be read")
             break
     if not problems:
@@ -144,8 +148,10 @@ def _checkpoint_problems(
     if not checkpoint:
         return ["the export ends without a checkpoint: it was cut off"]
     said, public = checkpoint["checkpoint"], str(checkpoint.get("by"))
+    if len(checkpoint) != 3 or not isinstance(said, dict) or said.keys() != {"ledger", "seq", "head", "at"}:
+        return ["the checkpoint cannot be read"]
     wanted = {"ledger": reading.book.ledger, "seq": reading.head.seq, "head": reading.head.hash}
-    is_same = isinstance(said, dict) and {name: said.get(name) for name in wanted} == wanted
+    is_same = {name: said[name] for name in wanted} == wanted and type(said["seq"]) is type(said["at"]) is int
     if not is_same or opening.get("ledger") != reading.book.ledger:
         return ["the checkpoint does not match the entries: the export was altered or cut off"]
     if not verified(said, public, str(checkpoint.get("signature"))) or (by is not None and public != by):

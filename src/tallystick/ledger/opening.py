@@ -10,11 +10,11 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from tallystick.errors import InvalidInput, LargeDelta, Refused, Remedy
+from tallystick.errors import InvalidInput, LargeDelta, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import journal
 from tallystick.ledger.acting import Proposed
 from tallystick.ledger.budget import Budget
-from tallystick.ledger.chain import canonical, check_reason, checked
+from tallystick.ledger.chain import GENESIS, canonical, check_reason, checked, link
 from tallystick.ledger.denial import higher_limit, written
 from tallystick.ledger.filters import MOST_DELTA, Amount, Filter
 from tallystick.ledger.journal import AccountRow
@@ -59,10 +59,8 @@ def open_account(
             raise Proposed
     account = AccountRow(*row)
     _same(account, wanted, named_unit(limit, unit), _first_limit(ledger, account))
-    if partition is not None:
-        with ledger.store.read() as transaction:
-            if partition_of(transaction, account.id) != partition:
-                raise Refused(f"block {name!r} exists and is cut along other rows; what a block is never changes")
+    if partition is not None and ledger.partition_of(account.id) != partition:
+        raise Refused(f"block {name!r} exists and is cut along other rows; what a block is never changes")
     return account
 
 
@@ -328,11 +326,18 @@ def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, 
 
 
 def limits_of(transaction: Transaction, account_id: int) -> list[tuple[int, tuple[int, int]]]:
-    """The limits of an account with the entries that set them: the opening, which has its number, and each raise."""
+    """The limits of an account with the entries that set them: the opening, which has its number, and each raise.
+
+    Each entry must have its hash by the one before. So an entry that was edited is noticed, up to the newest one.
+    """
     limits = []
-    last = account_id - 1
+    last, before = account_id - 1, transaction.row("entry_at", account_id - 1)
+    previous = GENESIS if before is None else str(before[1])
     while rows := transaction.rows("entries_after", last, _ENTRIES_AT_ONCE):
-        for seq, _, text in rows:
+        for seq, stored, text in rows:
+            previous = link(previous, text)
+            if previous != stored:
+                raise LedgerIntegrity(f"entry {seq} was altered", remedies=[Remedy("verify_ledger")])
             body = json.loads(text)
             is_raise = body["kind"] == "raise" and body["account"] == account_id
             if seq == account_id or is_raise:

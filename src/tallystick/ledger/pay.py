@@ -145,7 +145,7 @@ def pay(
     if release.source:
         charge.rehearse()  # a refusal or a denial comes before a large file is copied
     release.preflight()
-    if release.source:  # a plan: what else is paid for here is told apart by its value
+    if release.source:  # a plan: other payments here are known by their value
         charge.say_paid_before(_in_other_words(release))
     try:
         charge.begin()
@@ -231,7 +231,7 @@ def paid_before(asking: Asking, account: Account, *, delta: float | None) -> Cha
         request=asking.request,
         older_request=_older_request(asking),
     )
-    charge.stored()  # it is looked up, so nobody forgot to take it
+    charge.stored()  # it is looked up, so no caller forgot to take it
     return charge.paid_before(_in_other_words(asking))
 
 
@@ -393,7 +393,7 @@ class Charge:
         self._why = check_reason(why)
         self._key = uuid.uuid4().hex if key is None else checked("key", key)
         self._space = space_of(self._key)
-        self._named = key is not None  # False: the key was made up just now, so nobody can have used it
+        self._named = key is not None  # False: the key was made up just now, so no caller can have used it
         self._lease = lease
         ledger.lease_end(lease)
         self._row: ChargeRow | None = None
@@ -731,7 +731,7 @@ class Charge:
         with contextlib.suppress(Unavailable, Refused):
             self.burn()
         if self._terms.source is None:
-            return  # whoever holds the value gets the error itself
+            return  # the holder of the value gets the error itself
         kind = error.__qualname__ if error is not None else ""
         failure = {"at": self._ledger.now(), "charge": self.id, "plan_hash": self._terms.plan_hash, "error": kind[:200]}
         self._ledger.store.log_failure(canonical(failure))
@@ -778,7 +778,7 @@ def occupied(ledger: Ledger, charge: ChargeRow) -> Exception:
     )
 
 
-# Receipts: the other half of the tally stick, kept by whoever got the answer.
+# Receipts: the other half of the tally stick, kept by the person who got the answer.
 
 RECEIPT_FORMAT: Final = "tallystick/receipt/1"
 

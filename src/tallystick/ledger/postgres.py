@@ -78,7 +78,7 @@ _DIALECT: Final = {name: sql.replace("?", "%s") for name, sql in STATEMENTS.item
 class PostgresTransaction:
     """Named statements on one connection."""
 
-    __slots__ = ("_execute", "_probe", "latest", "tags", "turn")
+    __slots__ = ("_execute", "_probe", "latest", "seen", "tags", "turn")
 
     def __init__(self, connection: psycopg.Connection[Row], probe: Probe | None, tags: Tags | None = None) -> None:
         self._execute: Any = connection.execute
@@ -86,6 +86,7 @@ class PostgresTransaction:
         self.latest: tuple[int, str] | None = None
         self.tags = tags
         self.turn: Any = None
+        self.seen: Any = None
 
     def run(self, statement: str, *values: Any) -> int:
         """Run a named statement; return how many rows it changed."""
@@ -131,6 +132,7 @@ class PostgresStore:
         self._listener: Listener | None = None
         self._check: Check | None = None
         self._seal: Check | None = None
+        self._note: Callable[[], Any] | None = None
         self.tags: Tags | None = None
         self._lock: Lock = unlocked
         self._on_connect: Callable[[], None] | None = None
@@ -323,8 +325,11 @@ class PostgresStore:
         """A consistent snapshot."""
         with self._mutex, self._translated():
             connection = self._connected()
+            seen = self._note() if self._note else None
             with self._transaction(connection, READ):
-                yield PostgresTransaction(connection, None, self._known_tags(connection))
+                transaction = PostgresTransaction(connection, None, self._known_tags(connection))
+                transaction.seen = seen
+                yield transaction
 
     def _known_tags(self, connection: psycopg.Connection[Row]) -> Tags | None:
         """The tags of the ledger, or None. A ledger of format 2 gets tags with its first write."""
@@ -370,9 +375,16 @@ class PostgresStore:
         """Register a function that may refuse a write that has begun, before anything is written."""
         self._check = check
 
+    def on_read(self, note: Callable[[], Any]) -> None:
+        """Register a function that is called before a snapshot is taken; a reader finds its result in ``seen``."""
+        self._note = note
+
     def on_end(self, seal: Check) -> None:
         """Register a function that is called at the end of a write, before it is durable (seals)."""
         self._seal = seal
+
+    def on_queue(self, read: Check) -> None:
+        """Do nothing: a client waits for its turn inside the transaction."""
 
     def on_turn(self, lock: Lock) -> None:
         """Register a lock that is held from before the check of a write until its listener has returned."""
@@ -381,6 +393,10 @@ class PostgresStore:
     def on_connect(self, check: Callable[[], None]) -> None:
         """Register a function that may refuse a new connection, before anything is answered through it."""
         self._on_connect = check
+
+    def damage(self) -> list[str]:
+        """Nothing: a client of a server cannot look for damage. References hold while the layout is as it was."""
+        return []
 
     def layout_problems(self) -> list[str]:
         """Differences between the schema's own objects and the migrations.
@@ -463,6 +479,8 @@ def _explained(place: Place, error: Exception) -> TallystickError | None:
     """The error of tallystick for an error of the driver; None for any other error."""
     import psycopg
 
+    if isinstance(error, UnicodeError | psycopg.DataError):
+        return LedgerIntegrity(f"the ledger {place} cannot hold this value, such as text that is not Unicode")
     if not isinstance(error, psycopg.Error):
         return None
     reason = error.diag.message_primary or type(error).__name__

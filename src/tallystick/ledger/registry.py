@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Retired, Unavailable
+from tallystick.errors import InvalidInput, Refused, Remedy, Retired, Unavailable
 from tallystick.ledger import journal, retirement
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import PLAN_LENGTH, check_reason, checked, digest
@@ -131,7 +131,7 @@ def register(
             if same and before.get("marks", []) == listed:
                 return
             if not (update or same or was_removed):
-                raise InvalidInput("dataset", name, "a new name, or an update of caps, bounds, least cost or place")
+                raise InvalidInput("dataset", name, "a new name, or an update of limits, bounds, least cost or place")
         _check_apart(transaction, source_digest, listed, population, fixed)
         noted = committed(note)
         position = journal.append(
@@ -356,16 +356,9 @@ def registered(ledger: Ledger, *, removed: bool = False) -> dict[str, Registered
 
 def _require_believed(transaction: Transaction, ledger: Ledger) -> None:
     """Raise ``LedgerIntegrity`` if a registration of a governed ledger differs from its hashed chain."""
-    book = ledger.believed(transaction)
-    if book is None:
-        return
-    ledger.writer.watch.require_registrations(transaction)
-    for row in book.datasets:
-        entry = transaction.row("entry_at", row.seq)
-        if entry is None or digest(str(entry[2])) != book.digests.get(row.seq):
-            raise LedgerIntegrity(
-                f"the registration of {row.name!r} was altered in entry {row.seq}", remedies=[Remedy("verify_ledger")]
-            )
+    if ledger.believed(transaction) is not None:
+        ledger.writer.watch.require_registrations(transaction)
+        ledger.writer.watch.require_entries(transaction)
 
 
 def failures(account: Account) -> list[int]:

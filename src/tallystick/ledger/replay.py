@@ -10,6 +10,7 @@ import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from tallystick.ledger.actions import ANALYST
@@ -151,61 +152,100 @@ def problem(entry: Any, shapes: Mapping[str, Mapping[str, str]] = SHAPES) -> str
     'account is not a whole number in range'
     """
     kind = entry.get("kind") if isinstance(entry, dict) else None
-    shape = shapes.get(kind) if isinstance(kind, str) else None
-    if shape is None:
+    if not isinstance(kind, str) or kind not in shapes:
         return "it is of no known kind"
-    allowed = {**OPTIONAL.get(str(kind), {}), **({GOVERNED: WHOLE, ACT_FIELD: ACT} if shapes is SHAPES_3 else {})}
-    more = {name: wanted for name, wanted in allowed.items() if name in entry}
-    if entry.keys() != shape.keys() | more.keys() | {"kind", "at"}:
+    needed, allowed = _fields(kind, is_new=shapes is SHAPES_3)
+    if not needed <= entry.keys() <= allowed.keys():
         return "it lacks a field or has one more"
-    for name, wanted in {**shape, **more, "at": WHOLE}.items():
-        if not _fits(entry[name], wanted):
+    for name, value in entry.items():
+        wanted = allowed[name]
+        if not _FITS[wanted](value):
             return f"{name} is not {NAMED[wanted]}"
     return ""
 
 
-def _fits(value: Any, kind: str) -> bool:
-    if kind == WHOLE:
-        return type(value) is int and 0 <= value <= LARGEST
-    if kind == TEXT:
-        return type(value) is str
-    if kind in (PAIR, PAIRS, TRIPLES):
-        rows = [value] if kind == PAIR else value
-        width = 3 if kind == TRIPLES else 2
-        return type(rows) is list and all(
-            type(row) is list and len(row) == width and all(_fits(number, WHOLE) for number in row) for row in rows
-        )
-    if kind in _DIGITS:
-        return type(value) is str and len(value) == _DIGITS[kind] and set(value) <= _HEXADECIMAL
-    if kind == NUMBERS:
-        return type(value) is list and all(_fits(each, WHOLE) for each in value) and value == sorted(set(value))
-    if kind == VOUCHED:
-        return type(value) is list and all(
-            type(row) is list and len(row) == 3 and _fits(row[0], WHOLE) and all(_fits(each, HASH) for each in row[1:])
-            for row in value
-        )
-    if kind == HEAD:
-        return type(value) is list and len(value) == 2 and _fits(value[0], WHOLE) and _fits(value[1], TEXT)
-    if kind == INTEGERS:
-        return type(value) is list and all(_fits(each, WHOLE) for each in value)
-    if kind == OBJECT:
-        return type(value) is dict
-    if kind == NEEDED:
-        return type(value) is dict and all(_fits(each, WHOLE) for each in value.values())
-    if kind == ACT:
-        return (
-            type(value) is list and len(value) == 3 and _fits(value[0], TEXT)
-            and all(each is None or _fits(each, WHOLE) for each in value[1:])
-        )  # fmt: skip
-    if kind == LISTED:
-        return type(value) is list and bool(value) and all(_fits(text, TEXT) for text in value)
-    if kind == TEXTS:
-        return type(value) is dict and all(_fits(text, TEXT_OR_NONE) for text in value.values())
-    return value is None or (type(value) is list if kind == LIST_OR_NONE else _fits(value, kind.split()[0]))
+@cache
+def _fields(kind: str, *, is_new: bool) -> tuple[frozenset[str], dict[str, str]]:
+    """The fields that an entry of a kind must have, and all that it may have, with their types."""
+    shape = {"kind": TEXT, "at": WHOLE, **(SHAPES_3 if is_new else SHAPES)[kind]}
+    more = {**OPTIONAL.get(kind, {}), **({GOVERNED: WHOLE, ACT_FIELD: ACT} if is_new else {})}
+    return frozenset(shape), {**shape, **more}
 
 
-_DIGITS: Final = {HASH: 64, SIGNATURE: 128, SALT: 32}
-_HEXADECIMAL: Final = frozenset("0123456789abcdef")
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str
+
+
+def _are_whole(width: int, row: Any) -> bool:
+    return type(row) is list and len(row) == width and all(map(_is_whole, row))
+
+
+def _are_rows(width: int, rows: Any) -> bool:
+    return type(rows) is list and all(_are_whole(width, row) for row in rows)
+
+
+def _has_digits(count: int, value: Any) -> bool:
+    """True for a text of so many hexadecimal digits in lower case."""
+    return type(value) is str and len(value) == count and not value.strip("0123456789abcdef")
+
+
+_is_hash = partial(_has_digits, 64)
+
+
+def _are_numbers(value: Any) -> bool:
+    return type(value) is list and all(map(_is_whole, value)) and value == sorted(set(value))
+
+
+def _are_vouched(value: Any) -> bool:
+    return type(value) is list and all(
+        type(row) is list and len(row) == 3 and _is_whole(row[0]) and all(map(_is_hash, row[1:])) for row in value
+    )
+
+
+def _is_head(value: Any) -> bool:
+    return type(value) is list and len(value) == 2 and _is_whole(value[0]) and _is_text(value[1])
+
+
+def _are_listed(value: Any) -> bool:
+    return type(value) is list and bool(value) and all(map(_is_text, value))
+
+
+def _are_integers(value: Any) -> bool:
+    return type(value) is list and all(map(_is_whole, value))
+
+
+def _is_needed(value: Any) -> bool:
+    return type(value) is dict and all(map(_is_whole, value.values()))
+
+
+def _is_act(value: Any) -> bool:
+    is_shaped = type(value) is list and len(value) == 3 and _is_text(value[0])
+    return is_shaped and all(each is None or _is_whole(each) for each in value[1:])
+
+
+def _is_text_or_none(value: Any) -> bool:
+    return value is None or type(value) is str
+
+
+def _are_texts(value: Any) -> bool:
+    return type(value) is dict and all(map(_is_text_or_none, value.values()))
+
+
+_FITS: Final[dict[str, Callable[[Any], bool]]] = {
+    WHOLE: _is_whole, TEXT: _is_text, TEXT_OR_NONE: _is_text_or_none,
+    WHOLE_OR_NONE: lambda value: value is None or _is_whole(value),
+    PAIR: partial(_are_whole, 2), PAIRS: partial(_are_rows, 2), TRIPLES: partial(_are_rows, 3),
+    LIST_OR_NONE: lambda value: value is None or type(value) is list,
+    TEXTS: _are_texts, LISTED: _are_listed, HEAD: _is_head, HASH: _is_hash,
+    SIGNATURE: partial(_has_digits, 128), SALT: partial(_has_digits, 32),
+    NUMBERS: _are_numbers, VOUCHED: _are_vouched, INTEGERS: _are_integers, OBJECT: lambda value: type(value) is dict,
+    NEEDED: _is_needed, ACT: _is_act,
+}  # fmt: skip
+"""A test for each type of a field."""
 
 
 class Broken(Exception):
@@ -239,12 +279,26 @@ def may_sign(keys: Sequence[WriterKey], public: str, seq: int) -> bool:
     )
 
 
+class Accounts(dict[int, AccountRow]):
+    """Rows of accounts by number. It notes which ones were put in, so that they can be compared with a table."""
+
+    __slots__ = ("changed",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed: set[int] = set()
+
+    def __setitem__(self, number: int, row: AccountRow) -> None:
+        super().__setitem__(number, row)
+        self.changed.add(number)
+
+
 @dataclass(slots=True)
 class Book:
     """The state after some prefix of the chain."""
 
     ledger: str = ""
-    accounts: dict[int, AccountRow] = field(default_factory=dict)
+    accounts: Accounts = field(default_factory=Accounts)
     names: dict[str, int] = field(default_factory=dict)
     charges: dict[int, ChargeRow] = field(default_factory=dict)
     keys: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -253,8 +307,10 @@ class Book:
     datasets: list[DatasetRow] = field(default_factory=list)
     blocks: dict[tuple[int, str], Blocks] = field(default_factory=dict)  # by parent and partition
     children: dict[int, list[int]] = field(default_factory=dict)
-    partitions: list[tuple[int, list[Any]]] = field(default_factory=list)
-    """The parent of each block, and how the block was cut from it."""
+    below: dict[int, dict[str | None, tuple[int, int]]] = field(default_factory=dict)
+    """By account: the sum of its blocks without a partition (None), and the largest total of each partition."""
+    partitions: dict[int, list[Any]] = field(default_factory=dict)
+    """How each block of a partition was cut from its parent, by account."""
     signed_from: int = 0
     """First entry whose signatures are checked. The seal of the newest entry covers all entries before it."""
     items: set[tuple[int, int]] = field(default_factory=set)
@@ -293,10 +349,10 @@ class Book:
     authority: Authority = field(default_factory=Authority)
     """Principals, roles, tokens and requests."""
 
-    def apply(self, seq: int, body: str) -> None:
-        """Take one more entry; raises ``Broken`` when a rule is violated."""
+    def apply(self, seq: int, body: str, entry: Any = None) -> None:
+        """Take one more entry; raises ``Broken`` when a rule is violated. ``entry`` is the body, if it was read."""
         try:
-            entry: dict[str, Any] = json.loads(body)
+            entry = json.loads(body) if entry is None else entry
             is_new = self.since is not None or _begins_format_3(entry)
             if form := problem(entry, SHAPES_3 if is_new else SHAPES):
                 raise Broken(f"entry {seq}: {form}")
@@ -345,37 +401,52 @@ class Book:
         if not condition:
             raise Broken(f"entry {seq}: {rule}")
 
-    def total(self, account_id: int) -> tuple[int, int]:
-        """Own charges, plus sequential blocks, plus the largest block of each partition."""
-        account = self.accounts[account_id]
-        totals = [account.own0, account.own1]
-        largest: dict[str, list[int]] = {}
-        for child_id in self.children.get(account_id, ()):
-            child = self.accounts[child_id]
-            used = (child.used0, child.used1)
-            if child.partition_name is None:
-                totals = [totals[0] + used[0], totals[1] + used[1]]
-            else:
-                top = largest.setdefault(child.partition_name, [0, 0])
-                largest[child.partition_name] = [max(top[0], used[0]), max(top[1], used[1])]
-        return totals[0] + sum(t[0] for t in largest.values()), totals[1] + sum(t[1] for t in largest.values())
-
     def move(self, seq: int, account_id: int, a0: int, a1: int) -> None:
         """Change an account's own total and carry the change upwards; no total may pass its limit."""
         account = self.accounts[account_id]
-        self.accounts[account_id] = account._replace(own0=account.own0 + a0, own1=account.own1 + a1)
-        current: int | None = account_id
-        while current is not None:
-            used0, used1 = self.total(current)
-            account = self.accounts[current] = self.accounts[current]._replace(used0=used0, used1=used1)
-            self.require(0 <= used0 <= account.limit0 and 0 <= used1 <= account.limit1, seq, "a total passes its limit")
-            self.require(account.own0 >= 0 and account.own1 >= 0, seq, "a total is negative")
-            current = account.parent_id
+        own0, own1 = account.own0 + a0, account.own1 + a1
+        self.require(own0 >= 0 and own1 >= 0, seq, "a total is negative")
+        above = self._charged(seq, account._replace(own0=own0, own1=own1))
+        while above is not None:
+            above = self._charged(seq, self.accounts[above])
+
+    def _charged(self, seq: int, account: AccountRow) -> int | None:
+        """Store an account with its new total: own charges and blocks. Return the account above."""
+        parts = self.below.get(account.id, {}).values()
+        used0 = account.own0 + sum(part[0] for part in parts)
+        used1 = account.own1 + sum(part[1] for part in parts)
+        self.require(0 <= used0 <= account.limit0 and 0 <= used1 <= account.limit1, seq, "a total passes its limit")
+        before = self.accounts[account.id]
+        after = self.accounts[account.id] = account._replace(used0=used0, used1=used1)
+        self.carry(after, before.used0, before.used1)
+        return account.parent_id
+
+    def carry(self, block: AccountRow, before0: int, before1: int) -> None:
+        """Note in the account above that the total of a block was another one before."""
+        if block.parent_id is None:
+            return
+        name = block.partition_name
+        parts = self.below.setdefault(block.parent_id, {})
+        part0, part1 = parts.get(name, (0, 0))
+        if name is None:
+            parts[name] = part0 + block.used0 - before0, part1 + block.used1 - before1
+        elif block.used0 >= before0 and block.used1 >= before1:
+            parts[name] = max(part0, block.used0), max(part1, block.used1)
+        else:
+            blocks = [self.accounts[number] for number in self.children[block.parent_id]]
+            alike = [(each.used0, each.used1) for each in blocks if each.partition_name == name]
+            parts[name] = max(used[0] for used in alike), max(used[1] for used in alike)
 
     def population(self, account_id: int) -> int:
         """The root above an account."""
         above = self.accounts[account_id].parent_id
         return account_id if above is None else self.population(above)
+
+    def path(self, account_id: int) -> tuple[tuple[int, int | None, str | None], ...]:
+        """An account and the accounts above it, up to its population: number, parent and partition of each."""
+        account = self.accounts[account_id]
+        own = (account.id, account.parent_id, account.partition_name)
+        return (own,) if account.parent_id is None else (own, *self.path(account.parent_id))
 
     def closed(self, source: str | None, populations: set[int]) -> bool:
         """True if a failure on the source or on one of the populations is not cleared."""
@@ -481,7 +552,7 @@ def _open(book: Book, seq: int, entry: dict[str, Any]) -> None:
         blocks = book.blocks.setdefault((parent, partition.name), Blocks())
         blocks.require_apart(partition)
         blocks.add(partition)
-        book.partitions.append((parent, entry["partition"]))
+        book.partitions[seq] = entry["partition"]
     book.names[entry["name"]] = seq
     if parent is not None:
         book.children.setdefault(parent, []).append(seq)
@@ -692,9 +763,9 @@ def _check_signature(book: Book, seq: int, entry: dict[str, Any], charge: Charge
     if book.governed is None:
         book.require("release_key" not in entry and "signature" not in entry, seq, "a signature before governance")
         return
-    terms = answer_terms(book.ledger, charge.id, charge.fence, book.begun[charge.id], entry["answer_hash"])
     book.require(book.is_writer(entry["release_key"], seq), seq, "an answer is signed by a key that may not")
     if seq >= book.signed_from:
+        terms = answer_terms(book.ledger, charge.id, charge.fence, book.begun[charge.id], entry["answer_hash"])
         is_signed = verified(terms, entry["release_key"], entry["signature"])
         book.require(is_signed, seq, "the signature of an answer is wrong")
 

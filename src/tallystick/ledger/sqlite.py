@@ -50,7 +50,7 @@ LOG_PAGES: Final = 4000  # how long the log grows before a commit moves it into 
 class SqliteTransaction:
     """Named statements on one connection."""
 
-    __slots__ = ("_execute", "_probe", "latest", "tags", "turn")
+    __slots__ = ("_execute", "_probe", "latest", "seen", "tags", "turn")
 
     def __init__(self, connection: sqlite3.Connection, probe: Probe | None, tags: Tags | None = None) -> None:
         self._execute = connection.execute
@@ -58,6 +58,7 @@ class SqliteTransaction:
         self.latest: tuple[int, str] | None = None
         self.tags = tags
         self.turn: Any = None
+        self.seen: Any = None
 
     def run(self, statement: str, *values: Any) -> int:
         """Run a named statement; return how many rows it changed."""
@@ -105,6 +106,8 @@ class SqliteStore:
         self._listener: Listener = _nobody
         self._check: Check = _anything
         self._seal: Check = _anything
+        self._note: Callable[[], Any] = _anywhere
+        self._ahead: Check = _anything
         self.tags: Tags | None = None
         self._lock: Lock = unlocked
         self._on_connect: Callable[[], None] = _anywhere
@@ -210,6 +213,22 @@ class SqliteStore:
         if self._gate >= 0:
             fcntl.flock(self._gate, fcntl.LOCK_EX)
 
+    def _queue(self, connection: sqlite3.Connection) -> None:
+        """Wait for our turn. While another process has its turn, the listener reads what was committed before it."""
+        if self._gate >= 0:
+            try:
+                fcntl.flock(self._gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._read_ahead(connection)
+                fcntl.flock(self._gate, fcntl.LOCK_EX)
+
+    def _read_ahead(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN")
+        try:
+            self._ahead(SqliteTransaction(connection, None, self.tags))
+        finally:
+            _roll_back(connection)
+
     def _open_gate(self) -> None:
         if self._gate >= 0:
             fcntl.flock(self._gate, fcntl.LOCK_UN)
@@ -223,7 +242,7 @@ class SqliteStore:
                 connection = self._connected()
                 if self._durability:
                     self._durability.require_sound()  # before more is charged
-                self._close_gate()
+                self._queue(connection)
                 try:
                     if self._sole_name() != self._file:
                         raise LedgerIntegrity(f"the ledger {self.place} was replaced by another file; open it again")
@@ -261,9 +280,11 @@ class SqliteStore:
             connection = self._connected()
             if self._durability:
                 self._durability.require_log()
+            seen = self._note()
             connection.execute("BEGIN")
             try:
                 transaction = SqliteTransaction(connection, None, self._known_tags(connection))
+                transaction.seen = seen
                 self._settle(_newest(transaction), _nobody)  # a reader has no turn, so it moves no anchor
                 yield transaction
             finally:
@@ -330,9 +351,17 @@ class SqliteStore:
         """Register a function that may refuse a write that has begun, before anything is written."""
         self._check = check
 
+    def on_read(self, note: Callable[[], Any]) -> None:
+        """Register a function that is called before a snapshot is taken; a reader finds its result in ``seen``."""
+        self._note = note
+
     def on_end(self, seal: Check) -> None:
         """Register a function that is called at the end of a write, before it is durable (seals)."""
         self._seal = seal
+
+    def on_queue(self, read: Check) -> None:
+        """Register a function that may read what others have committed, while one of them has its turn."""
+        self._ahead = read
 
     def on_turn(self, lock: Lock) -> None:
         """Register a lock that is held from before the check of a write until its listener has returned."""
@@ -343,21 +372,23 @@ class SqliteStore:
         self._on_connect = check
 
     def layout_problems(self) -> list[str]:
-        """Differences between the file's own objects and the migrations, and physical damage."""
+        """Differences between the file's own objects and the migrations."""
+        problems = []
         with self._mutex, Translated(self.place):
-            connection = self._connected()
-            problems = [
-                f"SQLite: {row[0]}" for row in connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"
-            ]
-            problems += [
-                f"SQLite: broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")
-            ]
-            present = _objects(connection)
+            present = _objects(self._connected())
         expected = _expected()
         for name in sorted(expected.keys() | present.keys()):
             if expected.get(name) != present.get(name):
                 problems.append(f"schema object {name} was altered, added or removed")
         return problems
+
+    def damage(self) -> list[str]:
+        """Physical damage of the file and broken references; every page is read."""
+        with self._mutex, Translated(self.place):
+            connection = self._connected()
+            pages = [row[0] for row in connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+            rows = [f"broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")]
+        return [f"SQLite: {problem}" for problem in (*pages, *rows)]
 
     def close(self) -> None:
         """Let go of the connection and the gate."""
@@ -410,7 +441,7 @@ def _connect(path: Path) -> tuple[sqlite3.Connection, bool]:
     writable = os.access(path, os.W_OK)
     uri = path.as_uri()
     if not writable:
-        # WAL needs a writable folder even for reading, unless there is no log and nobody can be writing.
+        # WAL needs a writable folder even for reading, unless there is no log and no process can write.
         uri += "?mode=ro" if os.path.exists(f"{path}-wal") else "?mode=ro&immutable=1"
     connection = sqlite3.connect(
         uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False, cached_statements=256
@@ -543,7 +574,7 @@ _EXPLAINED: Final[tuple[tuple[type[Exception], Callable[[Place, Any], Tallystick
 # Group commit: one sync of the write-ahead log serves every writer that has committed by then.
 #
 # SQLite commits without a sync (``synchronous=NORMAL``); before anything of that commit leaves the store, its entries
-# are made durable here. Whoever gets the lock first syncs the log and publishes the newest entry it covers; those who
+# are made durable here. Who gets the lock first syncs the log and publishes the newest entry it covers; those who
 # queued meanwhile find themselves covered. Why this is sound: docs/decisions/0011-ledger-group-commit.md. In doubt,
 # sync again.
 
@@ -682,7 +713,7 @@ def _sync_folder(folder: Path) -> None:
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return  # we may not list it, so we did not make the ledger: whoever did has synced its name
+        return  # we may not list it, so we did not make the ledger: its maker has synced its name
     try:
         os.fsync(descriptor)
     except OSError as error:

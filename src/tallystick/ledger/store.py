@@ -40,6 +40,8 @@ DATASET_READ: Final = (
 )
 """Registrations with the texts of their notes."""
 
+# Numbers that a function gets are cast: in PostgreSQL a function of another user in the ledger's schema could fit the
+# type of a bare number better than the server's own, and would be called with the rights of the writer.
 STATEMENTS: Final[dict[str, str]] = {
     "head": "SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1",
     "entry_insert": "INSERT INTO entry (seq, hash, body) VALUES (?, ?, ?)",
@@ -78,13 +80,20 @@ STATEMENTS: Final[dict[str, str]] = {
     "dataset_named": f"{DATASET_READ} WHERE d.name = ? ORDER BY d.seq DESC LIMIT 1",
     "datasets": f"{DATASET_READ} ORDER BY d.seq",
     "datasets_stored": f"SELECT {DATASET_COLUMNS} FROM dataset ORDER BY seq",
+    "registrations": (
+        f"SELECT {', '.join(f'd.{name}' for name in DATASET_COLUMNS.split(', '))}, n.salt, n.body "
+        "FROM dataset d LEFT JOIN entry_text n ON n.entry = d.seq AND n.field = 'note' ORDER BY d.seq"
+    ),
     "datasets_noted": (
         "SELECT DISTINCT d.name FROM dataset d LEFT JOIN entry_text n ON n.entry = d.seq AND n.field = 'note' "
-        "WHERE substr(coalesce(n.body, d.note), 1, ?) = ?"
+        "WHERE substr(coalesce(n.body, d.note), 1, CAST(? AS INTEGER)) = ?"
     ),
     "dataset_entries": ("SELECT d.name, d.source, e.body FROM dataset d JOIN entry e ON e.seq = d.seq ORDER BY d.seq"),
     "source_owner": "SELECT population_id FROM dataset WHERE source = ? LIMIT 1",
     "source_entry": "SELECT seq FROM dataset WHERE source = ? ORDER BY seq DESC LIMIT 1",
+    "sources_of_one_dataset": (
+        "SELECT 1 FROM dataset a JOIN dataset b ON b.name = a.name WHERE a.source = ? AND b.source = ? LIMIT 1"
+    ),
     "least_of_source": f"SELECT max(least0) FROM {NEWEST} WHERE name IN (SELECT name FROM dataset WHERE source = ?)",
     "least_of_population": f"SELECT coalesce(max(least0), 0) FROM {NEWEST} WHERE population_id = ?",
     "quarantine_insert": "INSERT INTO quarantine (charge_id, population_id, source, cause) VALUES (?, ?, ?, ?)",
@@ -113,7 +122,8 @@ STATEMENTS: Final[dict[str, str]] = {
         f"{CHARGE_READ} JOIN tag t ON t.charge_id = c.id WHERE t.key_tag IN (?, ?) ORDER BY t.key_tag = ?"
     ),
     "charge_keys": (
-        "SELECT key FROM charge WHERE principal = ? AND state <> 'REFUNDED' AND substr(key, 1, ?) = ? AND id < ? "
+        "SELECT key FROM charge WHERE principal = ? AND state <> 'REFUNDED' AND substr(key, 1, CAST(? AS INTEGER)) = ? "
+        "AND id < ? "
         "ORDER BY id"
     ),
     "charge_keys_tagged": (
@@ -129,9 +139,8 @@ STATEMENTS: Final[dict[str, str]] = {
         f"{CHARGE_READ} JOIN tag t ON t.charge_id = c.id WHERE t.request_tag = ? AND c.state = 'COMMITTED' "
         "ORDER BY c.id LIMIT 100"
     ),
-    "charges": (
-        f"SELECT {CHARGE_COLUMNS} FROM charge WHERE last_seq > ? OR state IN ('RESERVED', 'EXECUTING') ORDER BY id"
-    ),
+    "charges": f"SELECT {CHARGE_COLUMNS} FROM charge WHERE id > ? ORDER BY id",
+    "charge_stored": f"SELECT {CHARGE_COLUMNS} FROM charge WHERE id = ?",
     "charges_of": (
         f"SELECT {CHARGE_SHOWN}, l.a0, l.a1, e.body, w.body "
         "FROM line l JOIN charge c ON c.id = l.charge_id JOIN entry e ON e.seq = c.id "
@@ -148,7 +157,7 @@ STATEMENTS: Final[dict[str, str]] = {
     "charge_move_replay": "UPDATE charge SET state = ?, last_seq = ? WHERE id = ?",
     "charge_lease_replay": "UPDATE charge SET fence = ?, lease_until = ?, last_seq = ? WHERE id = ?",
     "charges_expired": (
-        f"{CHARGE_READ} WHERE c.state IN ('RESERVED', 'EXECUTING') AND c.lease_until <= ? ORDER BY c.id"
+        f"{CHARGE_READ} WHERE c.state IN ('RESERVED', 'EXECUTING') AND c.lease_until <= ? ORDER BY c.lease_until, c.id"
     ),
     "line_insert": "INSERT INTO line (charge_id, account_id, a0, a1) VALUES (?, ?, ?, ?)",
     "lines_of": "SELECT account_id, a0, a1 FROM line WHERE charge_id = ? ORDER BY account_id",
@@ -167,10 +176,9 @@ STATEMENTS: Final[dict[str, str]] = {
     "subject_entry": "SELECT entry, salt FROM entry_text WHERE field = 'subject' AND body = ? ORDER BY entry",
     "subjects": "SELECT entry, body FROM entry_text WHERE field = 'subject' ORDER BY entry",
     "texts": "SELECT entry, field, salt, body FROM entry_text WHERE entry > ? ORDER BY entry, field",
-    "notes": "SELECT entry, salt, body FROM entry_text WHERE field = 'note' ORDER BY entry",
     "tag_insert": "INSERT INTO tag (charge_id, key_tag, stem_tag, request_tag) VALUES (?, ?, ?, ?)",
     "tag_delete": "DELETE FROM tag WHERE charge_id = ?",
-    "tags": "SELECT charge_id, key_tag, stem_tag, request_tag FROM tag ORDER BY charge_id",
+    "tags": "SELECT charge_id, key_tag, stem_tag, request_tag FROM tag WHERE charge_id > ? ORDER BY charge_id",
     "secret": "SELECT since, body FROM secret",
     "secret_insert": "INSERT INTO secret (since, body) VALUES (?, ?)",
     "seal_insert": "INSERT INTO seal (seq, key, signature) VALUES (?, ?, ?)",
@@ -187,12 +195,14 @@ class Transaction(Protocol):
     """Statements run inside one database transaction.
 
     ``latest`` is the newest entry, once it was looked at. ``tags`` find charges by their keys and questions; None in a
-    ledger of format 2 that was not written to since. ``turn`` is what the ledger notes at the start of a write.
+    ledger of format 2 that was not written to since. ``turn`` is what the ledger notes at the start of a write, and
+    ``seen`` what it notes before the snapshot of a reader.
     """
 
     latest: tuple[int, str] | None
     tags: Tags | None
     turn: Any
+    seen: Any
 
     def run(self, statement: str, *values: Any) -> int:
         """Run a named statement; return how many rows it changed."""
@@ -237,10 +247,13 @@ class Store(Protocol):
         """
 
     def layout_problems(self) -> list[str]:
-        """Differences between the database's own objects and the migrations, and physical damage.
+        """Differences between the database's own objects and the migrations.
 
         Raise ``NotChecked`` if this user may not compare them.
         """
+
+    def damage(self) -> list[str]:
+        """Physical damage of the whole store and broken references, as far as a client can see them."""
 
     def seconds(self) -> float:
         """Seconds since 1970 by the clock of the store: every writer must agree when a lease ends."""
@@ -260,8 +273,14 @@ class Store(Protocol):
     def on_write(self, check: Check) -> None:
         """Register a function that may refuse a write that has begun, before anything is written."""
 
+    def on_read(self, note: Callable[[], Any]) -> None:
+        """Register a function that is called before a snapshot is taken; a reader finds its result in ``seen``."""
+
     def on_end(self, seal: Check) -> None:
         """Register a function that is called at the end of a write, before it is durable (seals)."""
+
+    def on_queue(self, read: Check) -> None:
+        """Register a function that may read what others have committed, before a write. A store need not call it."""
 
     def on_turn(self, lock: Lock) -> None:
         """Register a lock that is held from before the check of a write until its listener has returned.

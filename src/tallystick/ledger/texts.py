@@ -84,7 +84,7 @@ def opens(commitment: str, salt: str, body: str) -> bool:
         raw = bytes.fromhex(salt)
     except ValueError:
         return False
-    return len(raw) == SALT_BYTES and hmac.compare_digest(_commitment(raw, body), commitment)
+    return len(raw) == SALT_BYTES and raw.hex() == salt and hmac.compare_digest(_commitment(raw, body), commitment)
 
 
 def is_answer(answer_hash: str, body: str, salt: str | None) -> bool:

@@ -201,6 +201,10 @@ def _replay(
         f"the answer of ledger entry {charge} is missing from the export"
         for charge in sorted(book.answers.keys() - stored - book.erased_answers)
     ]
+    problems += [
+        f"the answer of ledger entry {charge} is there, although it was erased"
+        for charge in sorted(stored & book.erased_answers)
+    ]
     if problems:
         raise LedgerIntegrity(f"the export is incomplete or was altered: {problems[0]}")
     return position

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import LedgerIntegrity, Refused, Remedy, TallystickError, Unavailable
 from tallystick.ledger import checkpoints
-from tallystick.ledger.chain import GENESIS, canonical, link
+from tallystick.ledger.chain import GENESIS, canonical, fields_of, link
 from tallystick.ledger.governance import seal_terms
 from tallystick.ledger.journal import About, ChargeRow, Position, shared_lines, stored_entry, tags_of
 from tallystick.ledger.replay import ENDED, Book, Broken
@@ -77,9 +77,11 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = (), full: bool = T
     book, head = Book(), Position(0, GENESIS)
     try:
         problems += _layout_problems(ledger, not_checked)
+        problems += ledger.store.damage() if full else ()
         trusted = set() if full else ledger.trusted_keys()
         with ledger.store.read() as transaction:
             start = checkpoints.newest(transaction, ledger.id, trusted) if trusted else None
+            problems += ledger.store.damage() if start is None and not full else ()
             book, head = start or (book, head)
             book, head = _replayed(transaction, book, head, problems)
             problems += _differences(transaction, book)
@@ -105,6 +107,7 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = (), full: bool = T
         problems.append(f"the record cannot be read ({type(error).__name__})")
     if book.start:
         not_checked.append(f"charges, texts and answers up to entry {book.start}, which a signed checkpoint covers")
+        not_checked.append("damage to the parts of the store that this check did not read")
     return Report(
         ledger=ledger.id,
         entries=head.seq,
@@ -181,10 +184,10 @@ def _replayed(transaction: Transaction, book: Book, start: Position, problems: l
         try:
             if link(previous, body) != found_hash:
                 raise Broken(f"entry {seq} does not have its hash: it or an earlier entry was altered")
-            if canonical(json.loads(body)) != body:
+            if canonical(fields_of(seq, body)) != body:
                 raise Broken(f"entry {seq} is not canonical JSON")
             book.apply(seq, body)
-        except (Broken, Refused) as error:
+        except (Broken, Refused, LedgerIntegrity, ValueError) as error:
             problems.append(str(error))
             return book, Position(seq, previous)  # what follows a broken entry proves nothing
         previous = found_hash
@@ -195,10 +198,9 @@ def _replayed(transaction: Transaction, book: Book, start: Position, problems: l
 
 def _differences(transaction: Transaction, book: Book) -> Iterator[str]:
     gone = book.erased_answers
-    kept = [row for row in transaction.rows("charges", book.start) if row[0] > book.start or row[0] in book.charges]
     tables: list[tuple[str, list[Row], list[Any]]] = [
         ("account", transaction.rows("accounts"), list(book.accounts.values())),
-        ("charge", kept, list(book.charges.values())),
+        ("charge", _charges(transaction, book), list(book.charges.values())),
         ("line", _lines(transaction, book), [(c, *line) for c, lines in book.lines.items() for line in lines]),
         ("dataset", transaction.rows("datasets_stored"), book.datasets),
         ("quarantine", transaction.rows("quarantines"), [(*k, *v) for k, v in sorted(book.quarantines.items())]),
@@ -214,6 +216,13 @@ def _differences(transaction: Transaction, book: Book) -> Iterator[str]:
         row = transaction.row("answer_of", charge_id)
         if row is not None and not is_answer(expected_hash, row[0], row[1]):
             yield f"the answer of ledger entry {charge_id} was altered"
+
+
+def _charges(transaction: Transaction, book: Book) -> list[Row]:
+    """The stored rows of the charges that the book has, and of all later ones."""
+    running = [number for number in book.charges if number <= book.start]
+    earlier = [row for number in running for row in transaction.rows("charge_stored", number)]
+    return [*earlier, *transaction.rows("charges", book.start)]
 
 
 def _lines(transaction: Transaction, book: Book) -> list[Row]:
@@ -262,7 +271,7 @@ def _tag_problems(transaction: Transaction, book: Book) -> Iterator[str]:
     first = max(tags.since, book.start + 1)
     has_tags = {number for number, row in book.charges.items() if number >= first and row.state != "REFUNDED"}
     expected = has_tags - book.erased
-    stored = {int(row[0]): tuple(row[1:]) for row in transaction.rows("tags") if row[0] > book.start}
+    stored = {int(row[0]): tuple(row[1:]) for row in transaction.rows("tags", book.start)}
     for number in sorted(expected ^ stored.keys())[:5]:
         yield f"the tags of ledger entry {number} are missing, or should be erased"
     for number in sorted(expected & stored.keys()):

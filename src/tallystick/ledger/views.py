@@ -32,7 +32,7 @@ def account_html(account: Account) -> str:
         f"{escape(account.currency.title)})"
         f"{bar(used.a0 / limit.a0)}"
         f"<div>promise: never more than {promise}; used {escape(str(used))}; "
-        f"left {escape(left.text(upward=False))}</div>"
+        f"left {escape(left.of_limit(limit))}</div>"
         + lifetime
         + (table(["block", "used", "limit"], blocks) if blocks else "")
         + (table(["when", "why", "amount", "state"], rows) if rows else "<div>no charges yet</div>")

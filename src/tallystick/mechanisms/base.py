@@ -1,7 +1,7 @@
 """What every mechanism is: a frozen value that knows its privacy and can make a release.
 
     mechanism.privacy            PrivacyLoss of one release, known before any data is seen
-    mechanism(value)             one release, warning once per process that nobody records it
+    mechanism(value)             one release, with one warning per process that no ledger records it
     mechanism.release(value)     the same without the warning: what a ledger calls after it has charged
 
 A subclass writes ``privacy``, ``prepare`` (check the value; draws nothing) and ``draw`` (add the noise).
@@ -32,7 +32,7 @@ class UnrecordedRelease(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Seeded(Generic[Output]):
-    """A result made with a seeded source: whoever knows the seed can remove the noise, so it must not be published.
+    """A result made with a seeded source: an attacker with the seed can remove the noise, so it must not be published.
 
     >>> Seeded(3).value
     3
@@ -92,7 +92,7 @@ unrecorded = _Once()
 class Mechanism(ABC, Generic[Prepared, Output]):
     """A randomized function of a value, priced in advance.
 
-    ``takes_function`` says that the value itself is a function (a score), so that nobody calls it to fetch the value.
+    ``takes_function`` says that the value itself is a function (a score), so that no code calls it to fetch the value.
     """
 
     __slots__ = ()

@@ -380,7 +380,7 @@ class ContourSum:
         return ContourSum(tuple(terms), mu, cumulants, lost)
 
     def blurred(self, blur: float) -> ContourSum:
-        """The same sum with one more Gaussian of mu = blur."""
+        """Return the sum with one more Gaussian of mu = blur."""
         mu = math.hypot(self.mu, blur)
         return replace(self, mu=mu, cumulants=replace(self.cumulants, mu=mu))
 

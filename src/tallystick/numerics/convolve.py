@@ -77,7 +77,7 @@ class TiltedSum:
         return Below(finite + certain(self.infinity) * (1.0 - 8.0 * UNIT))
 
     def excess_about(self, threshold: float) -> float:
-        """The same as computed: no bound."""
+        """The sum as computed, which is not a bound."""
         return self._finite(threshold, self._suffixes(0), 0) + self.infinity
 
     def _suffixes(self, side: int) -> tuple[Array, Array]:

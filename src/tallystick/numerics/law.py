@@ -343,7 +343,7 @@ class Law:
         return min(limits)
 
     def too_far(self, order: float) -> bool:
-        """True if nobody follows a Gaussian line so far."""
+        """True if a Gaussian line is not followed up to this order."""
         return any(s.line is not None and s.line.reach(order) > MAX_FOLLOWED for s in self.segments)
 
     def log_mgf(self, order: Array) -> Array:
@@ -445,7 +445,7 @@ def _heaviest(segments: tuple[Segment, ...], order: float) -> tuple[Segment, ...
     followed = [segment.followed(order) for segment in segments]
     endless = [part for part in followed if part.endless]
     if endless:
-        return tuple(endless)  # which nobody integrates
+        return tuple(endless)  # which is never integrated
     most, least = [], []
     for segment in followed:
         edges = segment.edges()

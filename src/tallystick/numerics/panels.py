@@ -78,7 +78,7 @@ class Panels:
     each: Array
     """Mass of each panel."""
     above: Array
-    """The same with all panels after it; zero after the last."""
+    """Mass of each panel and all panels after it; zero after the last."""
     steep: npt.NDArray[np.intp]
     """The panels that are divided where e^{threshold - loss} bends."""
 

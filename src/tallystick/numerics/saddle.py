@@ -66,7 +66,7 @@ def bisect_decreasing(
 
 
 TOO_FAR = (1e280, 1e290, 1.0)
-"""Level, mean and variance under a tilt that nobody follows: finite, so that root searches turn back."""
+"""Level, mean and variance under a tilt that is not followed: finite, so that root searches turn back."""
 
 NO_ROOT = 3e8
 """A search that ends here has found no best tilt: the sum is bounded and its largest value is likely enough."""
@@ -250,7 +250,7 @@ def _tilted(values: Array, logs: Array, theta: float) -> tuple[float, float, flo
     exponent = theta * values + logs
     top = float(exponent.max())
     if not math.isfinite(top):
-        return TOO_FAR  # losses times tilts that are not numbers: nobody follows them
+        return TOO_FAR  # losses times tilts that are not numbers: the search leaves them out
     weights = np.exp(exponent - top)
     norm = float(weights.sum())
     mean = float(weights @ values) / norm

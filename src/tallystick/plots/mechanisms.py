@@ -1,4 +1,4 @@
-"""How error grows: Laplace against Gaussian in the dimension, local against central in the number of people."""
+"""Growth of errors: Laplace against Gaussian in the dimension, local against central in the number of people."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def release(
     published: float | None = None,
     unit: str = "",
 ) -> Figure:
-    """Where a published number may fall around the true one with Laplace noise, and the interval read back from it.
+    """Draw where a published number may fall around the true one with Laplace noise, and the interval around it.
 
     ``half_width`` is what ``mechanism.error(confidence=)`` returns; ``published`` draws one release with its interval.
 

@@ -27,7 +27,7 @@ def noise(
     unit: str = "",
     title: str | None = None,
 ) -> Figure:
-    """The density of additive noise; the middle ``confidence`` of it, within +-``half_width``, is shaded.
+    """The density of additive noise; the middle ``confidence`` of it, within ±``half_width``, is shaded.
 
     ``half_width`` is what a mechanism's ``.error(confidence)`` returns.
 

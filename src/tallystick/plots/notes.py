@@ -256,7 +256,7 @@ def _nearness(heights: Mapping[str, Floats], step: float) -> str:
 
 
 def revenue(sale: PumpkinPrices, *, title: str | None = None) -> Figure:
-    """Draw revenue against the price (Figure 3 of the notes), and two private ways to choose a price.
+    """Draw revenue against what a pumpkin is sold for (Figure 3 of the notes), and two private ways to choose that.
 
     >>> from tallystick.mechanisms.select.noisy_law import pumpkin_prices
     >>> figure = revenue(pumpkin_prices([1.0, 1.0, 1.0, 4.01] * 25, epsilon=1.0))

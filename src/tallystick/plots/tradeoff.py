@@ -42,7 +42,7 @@ def tradeoff(
     ``unit`` names what is protected if the loss does not: without either, people.
 
     The curve is ``loss.tradeoff``, a certified lower bound of the attacker's misses, so the shaded region is out
-    of reach of every attacker, whatever they know about everybody else.
+    of reach of every attacker, even if they know all about everyone else.
     """
     alpha = np.unique(
         np.concatenate([np.linspace(0, 1, 161), np.geomspace(1e-4, 1, 41), 1 - np.geomspace(1e-4, 1, 41)])

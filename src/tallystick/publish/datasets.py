@@ -212,7 +212,7 @@ def allowances(account: Account, book: Ledger) -> list[Account]:
     return found
 
 
-CHANGED = "(caps or bounds were changed since, without a reason given)"
+CHANGED = "were changed since, without a reason given)"
 
 
 def updated(dataset: Dataset, book: Ledger) -> Dataset:
@@ -232,7 +232,7 @@ def updated(dataset: Dataset, book: Ledger) -> Dataset:
     changed = any(old[key] != new[key] for key in ("max_groups", "max_rows", "bounds"))
     reason = about.get("bounds_from")
     if changed and reason and "bounds_from" not in dataset.about and CHANGED not in reason:
-        about["bounds_from"] = f"{reason} {CHANGED}"  # a reason for others than those that hold now
+        about["bounds_from"] = f"{reason} (limits or bounds {CHANGED}"  # a reason for others than those that hold now
     return replace(dataset, table=new, about=about, asking=asking)
 
 
@@ -305,7 +305,7 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
         if not update:
             remedies = [Remedy("set_argument", argument="update", value=True)]
             raise InvalidInput(
-                "name", dataset.name, "a new name; caps, bounds or place are changed by an update", remedies=remedies
+                "name", dataset.name, "a new name; limits, bounds or place are changed by an update", remedies=remedies
             )
     populations = {account.name: account.path[-1][0] for account in book.accounts()}
     own = dataset.identified()

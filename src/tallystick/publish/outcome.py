@@ -25,6 +25,8 @@ class Offer(Plain):
     left: str
     left_amount: Mapping[str, Any]
     fits: bool
+    left_of_limit: str = ""
+    """What is left beside the limit, for people."""
     cost: str = ""
     """The cost beside what is left, and as epsilon, for people."""
     would_fit: Mapping[str, Any] | None = None

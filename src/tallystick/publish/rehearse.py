@@ -81,7 +81,7 @@ class Line:
     caps: float
     clamping: float
     together: float
-    """Noise, and how far caps and bounds together move the value; they may cancel."""
+    """Noise, and how far limits and bounds together move the value; they may cancel."""
     without_value: int = 0
     """Groups whose noise hides the value. Each counts as all of its bounds."""
 
@@ -169,7 +169,7 @@ def rehearse(
 
     query = plan.query
     if isinstance(query.table.unit, EachRow):
-        raise Refused("where single rows are protected there are no caps to choose")
+        raise Refused("where single rows are protected there are no limits to choose")
     if any(step.local is not None for step in query.table.steps):
         raise Refused("a plan with steps over all rows of a unit is not rehearsed: without a unit they mean nothing")
     chosen = tuple(caps) if caps is not None else usual_caps(query)
@@ -327,7 +327,7 @@ def _line(
     )
 
 
-# Rows of the same shape, for whoever has none that are public.
+# Made-up rows of the shape of a plan, for owners without public rows.
 
 _ENGINE_TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "boolean": "BOOLEAN", "date": "DATE"}
 """Type of a column in DuckDB, by its type in a schema."""

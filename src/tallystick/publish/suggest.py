@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 CANDIDATES = (
     1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 150, 200, 250, 300, 400, 500, 600, 800, 1000,
 )  # fmt: skip
-"""Caps that are proposed; few and public, because each has its own noise."""
+"""Limits that are proposed; few and public, because each has its own noise."""
 WITHIN, BEYOND = 0.95, 0.01
 BINS = 1024
 
@@ -245,7 +245,7 @@ def suggest_caps(
             measures["groups"] = histogram(GROUPS, edges)
     elif not inside:
         raise InvalidInput(
-            "ranges", {}, "a range to choose bounds in: where single rows are protected there are no caps"
+            "ranges", {}, "a range to choose bounds in: where single rows are protected there are no limits"
         )
     for i, (column, (low, high)) in enumerate(inside.items()):
         whole = bare.schema.type_of(column) == "integer" and high - low < BINS

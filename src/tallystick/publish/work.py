@@ -89,6 +89,7 @@ class Work:
             cost=self._cost(price),
             left=left.text(upward=False),
             left_amount=left.to_dict(),
+            left_of_limit=left.of_limit(self.account.limit),
             fits=price.fits(left),
             would_fit=self._problem(lambda: self.account.rehearse(price)),
             refused=self._problem(lambda: self._check_run(price)),

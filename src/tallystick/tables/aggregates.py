@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
@@ -62,6 +62,8 @@ class Measure(ABC):
     """Its name in JSON."""
     error_needs_size: ClassVar[bool] = True
     """Whether the size of the group must be assumed to predict the error."""
+    assumed: ClassVar[str] = ""
+    """What the predicted error assumes of the values, beside the size of the group."""
     moved_by_clamping: ClassVar[bool] = False
     """Whether a single value far beyond the bounds would move it; quantiles and bins stay where they are."""
     stays_in_bounds: ClassVar[bool] = False
@@ -71,7 +73,7 @@ class Measure(ABC):
     limited: ClassVar[str] = ""
     """What limits per person change in its columns: rows, sums or people, or its plural if rows have weights."""
     by_rows: ClassVar[bool] = True
-    """True if the rows of a unit count, up to the cap; False if only the unit itself does."""
+    """True if the rows of a unit count, up to the limit; False if only the unit itself does."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -257,6 +259,10 @@ class ColumnMeasure(Measure):
         return Rows() if self.missing is not None else Present(self.column)
 
 
+MIDDLE: Final = "values with a mean in the middle of the bounds"
+"""Assumption of the error of a ratio. A mean at the upper bound has an error up to twice as large."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sum(ColumnMeasure):
     """Total of a clamped column."""
@@ -296,6 +302,7 @@ class Mean(ColumnMeasure):
     """Noisy total over noisy count."""
 
     kind: ClassVar[str] = "mean"
+    assumed: ClassVar[str] = MIDDLE
     limited: ClassVar[str] = "means"
     moved_by_clamping: ClassVar[bool] = True
     stays_in_bounds: ClassVar[bool] = True
@@ -326,6 +333,7 @@ class Variance(ColumnMeasure):
     """Mean of squares less square of the mean; ``root`` gives the standard deviation."""
 
     kind: ClassVar[str] = "variance"
+    assumed: ClassVar[str] = MIDDLE
     limited: ClassVar[str] = "variances"
     moved_by_clamping: ClassVar[bool] = True
     root: bool | None = None
@@ -378,6 +386,7 @@ class Quantile(ColumnMeasure):
     """A quantile from a noisy tree; several quantiles of one column share the tree."""
 
     kind: ClassVar[str] = "quantile"
+    assumed: ClassVar[str] = "values spread evenly between the bounds"
     limited: ClassVar[str] = "quantiles"
     stays_in_bounds: ClassVar[bool] = True
     p: float = 0.5

@@ -169,7 +169,7 @@ def answers_of(release: Release, field: str, of: int | None) -> dict[tuple[Any, 
     measure, place = fields[field]
     once = query.caps.max_groups == 1 and query.caps.max_rows == 1
     if of is not None and not once:
-        raise Refused("no public share: of= needs a count in which a unit counts once (caps of 1 group and 1 row)")
+        raise Refused("no public share: of= needs a count in which a unit counts once (limits of 1 group and 1 row)")
     sample = plan.hash if release.receipt is None else str(release.receipt.charge)
     cells = (
         Cell(row, place, " ".join([field, *map(str, key)]), of, plan.threshold, query.caps.max_rows, sample)

@@ -29,7 +29,7 @@ OF_UNITS = (Units, UnitsWith, CellsOver)
 """Numbers of units: not those of a sum of groups."""
 SAID = (
     "values were moved to add up, and are biased where cells are near 0; an interval is that of the number before it "
-    "was moved, widened to hold the new one, so it holds the capped and clamped table's own value at least as often"
+    "was moved, widened to hold the new one, so it holds the value within limits and bounds at least as often"
 )
 
 

@@ -189,7 +189,7 @@ def known_to(ledger: Ledger) -> Known:
 
 
 def recognise(ledger: Ledger, opened: Iterable[Identity]) -> list[Recognised]:
-    """The registrations of opened data. Data that cannot be told apart from registered ones are refused."""
+    """The registrations of opened data. Data that look like registered ones are refused."""
     known = known_to(ledger)
     return [_recognised(ledger, own, Overlap.of(known, own)) for own in opened]
 

@@ -28,10 +28,10 @@ MOST_NUMBERS = 2_000_000
 """A release has at most this many noisy numbers; they are kept in the ledger."""
 
 WEIGHT_BITS = 16
-"""Numbers of capped rows are counted in steps of up to 2^-16, rounded down: a cell of 2^36 rows still fits."""
+"""Rows within the limits are counted in steps of up to 2^-16, rounded down: a cell of 2^36 rows still fits."""
 
 _PACKED = 28
-"""Two counts of a cell in one integer: engines carry a column less through the cap on groups."""
+"""Two counts of a cell in one integer: engines carry a column less through the limit on groups."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 Forms = Sequence[tuple["Plan", Names]]
 """Other plans of the same question, with the names that a statement gives to their columns."""
-CELLS, TOTALS, REMOVED = "cells", "totals", "caps and bounds"
+CELLS, TOTALS, REMOVED = "cells", "totals", "limits and bounds"
 
 ROWS_PER_SHARE = 3_000_000
 """Cells of this many rows take about a third of a gigabyte. What counts of a larger table is read once and kept, and
@@ -627,7 +627,7 @@ def _shared(plan: Plan, engine: Engine, program: Program, told: Progress, way: W
     """The integers of all shares; None where their rows cannot be sorted. ``kept`` says that rows are."""
     total = None
     for i in range(way.shares):
-        # how many shares there are depends on the data, so only the first one is told of
+        # how many shares there are depends on the data, so only the first one is reported
         here = _collected(plan, engine, program, told if i == 0 else None, way, i, kept=kept)
         if here is None:
             return None

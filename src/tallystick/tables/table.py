@@ -144,7 +144,7 @@ class Table(local.UnitSteps):
         if isinstance(self.unit, EachRow) and copies > 1:
             raise Refused(
                 f"where single rows are protected a row may match one row of a public table; {on!r} repeats in it. "
-                "Give each value once, or a unit column, whose caps hold for what a join multiplies"
+                "Give each value once, or a unit column, whose limits hold for what a join multiplies"
             )
         for step in self.steps:
             copies *= step.public.most_matches(step.name) if step.public else 1
@@ -360,7 +360,7 @@ class Query:
     measures: tuple[tuple[str, Measure], ...]
     caps: Caps
     removed: tuple[OfTable, ...] = ()
-    """Parts that report on the table, where a plan pays for them: what caps and bounds leave out."""
+    """Parts that report on the table, where a plan pays for them: what limits and bounds leave out."""
 
     @classmethod
     def of(cls, grouped: Grouped, measures: dict[str, Measure]) -> Query:

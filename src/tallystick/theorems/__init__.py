@@ -1,6 +1,6 @@
 """The theorems of the lecture notes as functions: ``ts.theorems``.
 
-Each name states one theorem, says its source and its page in ``docs/theory/``, and errs on the safe side.
+Each name states one theorem, says its source and its page in ``docs/theory/``, and returns a bound that holds.
 ``lookup("13.5")`` finds a statement by its number; names ending in ``_printed`` keep a weaker form that the
 lecture notes print, never a wrong one.
 """

@@ -47,7 +47,7 @@ def amplified(*, epsilon: float, rate: float, delta: float = 0.0) -> tuple[float
 
 
 def survey_amplified(*, epsilon: float, sample: int, population: int, delta: float = 0.0) -> tuple[float, float]:
-    """What a survey gains if nobody learns who was asked: amplification at the rate sample/population.
+    """Epsilon and delta of a survey if no one learns who was asked: amplification at the rate sample/population.
 
     The second reading of Proposition 11.1 (Remark 11.2 of the lecture notes), for people who are included independently
     of each other and whose inclusion stays secret, also from those who ask them; page ``theory/amplification.md``.
@@ -130,7 +130,7 @@ def subset_pairs(
     """Subset sampling seen through add/remove: remove ((1-g) P + g Q, P), add (P, (1-g) P + g Q).
 
     (P, Q) dominates the mechanism under **replace**, P for the sample without the record. g = batch/n with n the size
-    of the **larger** data set (erratum 34). Theorem 14.3(2) of the lecture notes; page ``theory/subset-sampling.md``.
+    of the **larger** dataset (erratum 34). Theorem 14.3(2) of the lecture notes; page ``theory/subset-sampling.md``.
 
     >>> remove, add = subset_pairs([1.0, 0.0], [0.5, 0.5], batch=1, larger_population=10)
     >>> remove[0].round(3).tolist()

@@ -116,7 +116,7 @@ def clamped_sum_sensitivity(*, lower: float, upper: float, adjacency: Adjacency 
 
 
 def regression_statistics(*, covariates: int, intercept: bool = True) -> int:
-    """How many sums a private linear regression releases: 3p + C(p, 2) + 1 with an intercept, 2p + C(p, 2) without.
+    """Number of sums of a private linear regression: 3p + C(p, 2) + 1 with an intercept, 2p + C(p, 2) without.
 
     Section 3.8 of the lecture notes leaves the sum of y out (erratum 35: released but not budgeted), and without an
     intercept the sums of x are not needed (erratum 58); where the number of rows is private it is one more;
@@ -156,7 +156,7 @@ def central_rate(*, people: int, epsilon: float, moments: float = math.inf) -> f
 
 
 def effective_people(*, people: int, epsilon: float, moments: float = math.inf, local: bool = False) -> float:
-    """How many people without privacy would estimate a mean as well, up to a constant: 1 over the minimax rate.
+    """Number of people without privacy who give an equally good mean, up to a constant: 1 over the minimax rate.
 
     Section 4.2.2 of the lecture notes: at k = 2 moments sqrt(n) eps of n people are left in the local model; with
     bounded data n eps^2. An order of magnitude, not a bound; page ``theory/minimax-rates.md``.

@@ -30,7 +30,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class SeparatingTest:
-    """Why there is no channel: at this level P' against Q' is told apart better than P against Q.
+    """Reason why no channel exists: at this level a test of P' against Q' is better than one of P against Q.
 
     ``before`` and ``after`` are the least type-II errors, T(P, Q)(level) > T(P', Q')(level).
     """
@@ -46,7 +46,7 @@ def blackwell_channel(
     to_p: Sequence[float] | Floats,
     to_q: Sequence[float] | Floats,
 ) -> Channel | SeparatingTest:
-    """A channel that turns (P, Q) into (P', Q'), or a test which shows that there is none.
+    """A channel that turns (P, Q) into (P', Q'), or a test which shows that no channel exists.
 
     Theorem 13.2 of the lecture notes (Blackwell 1951): one of the two exists. The channel is a linear programme; where
     the two trade-off functions touch to within 1e-9 a channel that is as close is returned with its ``distance``.
@@ -102,8 +102,8 @@ def _channel(p: Floats, q: Floats, to_p: Floats, to_q: Floats) -> Channel:
 class TightPair:
     """The greatest trade-off function under all neighbours', and the neighbours that attain it, if some do.
 
-    ``data_sets`` is None where no two data sets are the worst at every level: the pair of ``tradeoff`` then belongs to
-    none of them.
+    ``data_sets`` is None if no two datasets are the worst at every level: the pair of ``tradeoff`` then does not belong
+    to two datasets.
     """
 
     tradeoff: PiecewiseTradeoff
@@ -111,7 +111,7 @@ class TightPair:
 
 
 def tight_pair(laws: Sequence[Sequence[float]], neighbours: Sequence[tuple[int, int]]) -> TightPair:
-    """The tight dominating pair of a finite mechanism, given by the law of its output on every data set.
+    """The tight dominating pair of a finite mechanism, given by the law of its output on every dataset.
 
     Each pair of ``neighbours`` counts both ways round. Section 14.4 and Proposition 14.3 of the lecture notes;
     page ``theory/tradeoff-functions.md``. The curve is the hull of the least of all; corners are exact up to rounding.

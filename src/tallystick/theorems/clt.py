@@ -1,6 +1,6 @@
 """The central limit theorem of f-DP and its Berry-Esseen band: an **approximation**, and a band around it.
 
-Nothing here is ever returned by ``PrivacyLoss.epsilon``: the limit can be far on the wrong side (a well-known
+Nothing here is ever returned by ``PrivacyLoss.epsilon``: the limit can be far from a bound (a well-known
 accountant built on it reports 2.324 where the truth is 2.3816: ``tallystick theorem 13.6`` computes both).
 """
 
@@ -75,7 +75,7 @@ class GaussianLimit:
         return max(0.0, low), min(1.0 - a, high)
 
     def delta_band(self, *, epsilon: float) -> tuple[float, float]:
-        """What the band says about delta at ``epsilon``: 1 - min(f + e^eps alpha) over it.
+        """Bounds on delta at ``epsilon`` from the band: 1 - min(f + e^eps alpha) over it.
 
         Inside the band the shift by gamma costs gamma (1 + e^eps); left of alpha = gamma only f >= f(gamma) is known.
         """
@@ -137,7 +137,7 @@ class LossBand:
         return max(0.0, centre - spread), min(1.0, max(0.0, centre) + spread)
 
     def epsilon_band(self, *, delta: float) -> tuple[float, float]:
-        """What the band says about epsilon at ``delta``: (0, inf) unless the errors are small against it."""
+        """Bounds on epsilon at ``delta`` from the band: (0, inf) unless the errors are small against it."""
         d = check.inside("delta", delta)
         ladder = [self.forward[0] * i / 50.0 + self.forward[1] * i / 10.0 for i in range(201)]
         above = [e for e in ladder if self.delta_band(epsilon=e)[0] > d]

@@ -22,7 +22,7 @@ from tallystick.theorems.side_by_side import Composition, DoesNotApply, MethodAn
 
 
 class Kind(StrEnum):
-    """What a row is worth.
+    """Kind of a row: a bound, an approximation, or refused.
 
     >>> str(Kind.BOUND)
     'bound'

@@ -1,4 +1,4 @@
-"""How losses add up when all that is known of each step is one pair (epsilon, delta).
+"""Composition of losses if all that is known of each step is one pair (epsilon, delta).
 
 Every function returns a bound: rounded up, never below what its theorem states.
 The tight answer for a known mechanism is ``(n * loss).epsilon(delta=...)``.

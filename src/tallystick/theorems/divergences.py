@@ -33,7 +33,7 @@ def tradeoff_to_renyi(f: PiecewiseTradeoff, *, order: float) -> float:
     """D_order(P||Q) for f = T(P, Q); orders 1 (``kl``) and infinity too; infinite when f reaches 0 before 1.
 
     Example 13.7 and Proposition 13.6 of the lecture notes; page ``theory/tradeoff-divergences.md``. Rounded up; a drop
-    below 5e-16 cannot be told from rounding and counts as none.
+    below 5e-16 is within rounding and counts as zero.
 
     >>> f = PiecewiseTradeoff.of_approx_dp(epsilon=1.0)
     >>> round(tradeoff_to_renyi(f, order=math.inf), 9)

@@ -63,7 +63,7 @@ def _piece(node: ast.expr) -> str:
 
 
 def _value(node: ast.expr, given: Mapping[str, Any]) -> Any:
-    """What an expression is worth; ``given`` are the arguments of the functions around it."""
+    """Return the value of an expression; ``given`` are the arguments of the functions around it."""
 
     def of(part: ast.expr) -> Any:
         return _value(part, given)

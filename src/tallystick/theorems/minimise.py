@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def least(function: Callable[[float], float], low: float, high: float, *, scan: int = 60, refine: int = 60) -> float:
-    """Where a function is small: a coarse scan, then golden section around the best point.
+    """Return a point where a function is small: a coarse scan, then golden section around the best point.
 
     >>> round(least(lambda x: (x - 1.0) ** 2, -3.0, 5.0), 6)
     1.0

@@ -1,4 +1,4 @@
-"""How much noise k queries need: basic against advanced composition, and the best choice of delta'.
+"""Noise that k queries need: basic against advanced composition, and the best choice of delta'.
 
 From the composition notes (000). All variances are rounded up.
 """
@@ -106,7 +106,7 @@ def best_delta_slack(*, epsilon: float, delta: float, queries: int) -> tuple[flo
 
 
 def gaussian_variance_tight(*, epsilon: float, delta: float, queries: int) -> float:
-    """What k Gaussian queries really need: k times the variance of one, by Gaussian composition.
+    """Noise variance that k Gaussian queries need: k times the variance of one, by Gaussian composition.
 
     Page ``theory/noise-for-queries.md``.
 

@@ -2,7 +2,7 @@
 
 A piecewise-linear trade-off function f = T(P, Q) is a finite pair in disguise: each segment of width ``dp`` and
 drop ``dq`` is an outcome of P-mass ``dp`` and Q-mass ``dq``. Values are exact up to double rounding;
-the functions that turn them into claims (``divergences``, ``duality``) round to the safe side.
+the functions that turn them into claims (``divergences``, ``duality``) round so that the claims hold.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class PiecewiseTradeoff:
 
     @property
     def polygon(self) -> LowerTradeoff:
-        """The same corners for the accountant's geometry."""
+        """Return the corners for the accountant's geometry."""
         return LowerTradeoff(np.asarray(self.alphas, dtype=float), np.asarray(self.betas, dtype=float))
 
     @staticmethod
@@ -101,7 +101,7 @@ class PiecewiseTradeoff:
 
     @staticmethod
     def identity() -> PiecewiseTradeoff:
-        """Id(alpha) = 1 - alpha: nothing can be told apart (Example 13.1).
+        """Id(alpha) = 1 - alpha: no test helps (Example 13.1).
 
         >>> float(PiecewiseTradeoff.identity()(0.25))
         0.75

@@ -71,7 +71,7 @@ class DiscreteLoss:
 def hockey_stick(p: Sequence[float] | Floats, q: Sequence[float] | Floats, *, epsilon: float) -> float:
     """H_{e^eps}(P||Q) = sum (p - e^eps q)_+: the exact delta of the pair (Theorem 9.1; Remark 14.4(3)).
 
-    A P-expectation, so mass where Q has none counts in full; page ``theory/hockey-stick.md``. Rounded up.
+    A P-expectation, so mass outside the support of Q counts in full; page ``theory/hockey-stick.md``. Rounded up.
 
     >>> round(hockey_stick([0.75, 0.25], [0.25, 0.75], epsilon=0.5), 6)
     0.33782

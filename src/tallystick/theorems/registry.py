@@ -65,7 +65,7 @@ def _titled(words: str) -> list[str]:
 
 
 def namesakes(number: str) -> tuple[str, ...]:
-    """What else a bare number may mean: sections, remarks and theorems are counted apart in the notes.
+    """Return what else a bare number may mean: sections, remarks and theorems are counted apart in the notes.
 
     >>> namesakes("3.8")
     ('remark 3.8',)

@@ -18,7 +18,7 @@ def renyi_divergence(p: Sequence[float] | Floats, q: Sequence[float] | Floats, *
     """D_order(P||Q) of a finite pair, orders 1 (Kullback-Leibler) and infinity (max-divergence) included.
 
     Definition 12.1 and Remark 12.1 of the lecture notes. Erratum 15: order 1 is E_P[log p/q], not E_P[p/q], and
-    the supremum at infinity runs over the support of **P**, so P-mass where Q has none makes it infinite;
+    the supremum at infinity runs over the support of **P**, so P-mass outside the support of Q makes it infinite;
     page ``theory/renyi-divergence.md``. Rounded up.
 
     >>> round(renyi_divergence([0.5, 0.5], [0.25, 0.75], order=2), 6)
@@ -63,7 +63,7 @@ def renyi_of_joint(
 
 
 def divergence_of_masses(first: Floats, second: Floats, *, order: float) -> float:
-    """The same for masses as they are: they are not normalised.
+    """Return the divergence of masses as they are: they are not normalised.
 
     >>> round(divergence_of_masses(np.array([0.5, 0.5]), np.array([0.25, 0.75]), order=2), 6)
     0.287682

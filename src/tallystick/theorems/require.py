@@ -1,4 +1,4 @@
-"""What the theorems ask of their arguments, beyond the checks shared by the whole of accounting."""
+"""Checks of the theorems on their arguments, beyond the checks shared by the whole of accounting."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def order_or_limit(name: str, value: float) -> float:
 
 
 def steps(name: str, value: int, *, most: int = check.MAX_COUNT) -> int:
-    """How often something is repeated: at least once, and at most as often as can be waited for.
+    """Return a number of repetitions: at least once, and at most as often as can be waited for.
 
     >>> steps("steps", 10)
     10

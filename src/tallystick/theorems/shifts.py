@@ -1,4 +1,4 @@
-"""How far laws are moved: W-infinity, the shifted Renyi divergence, and what noise hides (amplification note, 004)."""
+"""Distances between laws: W-infinity, the shifted Renyi divergence, and what noise hides (amplification note, 004)."""
 
 from __future__ import annotations
 

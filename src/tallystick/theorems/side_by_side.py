@@ -68,7 +68,7 @@ def _renyi(loss: PrivacyLoss, order: float) -> float:
 
 
 def basic(whole: Composition, delta: float) -> MethodAnswer:
-    """The same delta_0 for every step, or none for the pure ones if that is better."""
+    """Return one delta_0 for all steps, or 0 for the pure ones if that is better."""
     steps = whole.steps()
     total = sum(count for _, count in steps)
     impure = sum(count for step, count in steps if math.isinf(step.pure))

@@ -15,12 +15,12 @@ from tallystick.theorems.live import spoken
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a theorem says, where it comes from, what was wrong with it in print, and a number computed now.
+    """A theorem: its text, its source, its error in print, and a number computed now.
 
     ``functions`` are names in ``ts.theorems`` or dotted names under tallystick, and ``text`` has a number that they
-    compute; a definition, a story or a rule about code that must not be there has ``asks_nothing`` instead: why there
-    is no number, and where it is used. ``pictures`` draw it; ``page`` is relative to ``docs/``; ``test`` is where it is
-    checked; ``also`` are other numbers under which the notes tell it.
+    compute; a definition, a story or a rule about code that must not be there has ``asks_nothing`` instead: why it
+    has no number, and where it is used. ``pictures`` draw it; ``page`` is relative to ``docs/``; ``test`` checks it;
+    ``also`` are other numbers under which the notes tell it.
     """
 
     number: str
@@ -37,7 +37,7 @@ class Statement:
     also: tuple[str, ...] = ()
 
     def live(self) -> str:
-        """``text`` with its numbers computed now, or why there is none."""
+        """``text`` with its numbers computed now, or why it has no number."""
         return spoken(self.text) if self.text else f"nothing to compute: {self.asks_nothing}"
 
 

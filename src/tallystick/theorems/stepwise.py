@@ -1,4 +1,4 @@
-"""A leaf's profile, tabulated once to *search* for the best delta0; whatever is found is then read exactly."""
+"""A leaf's profile, tabulated once to *search* for the best delta0; the result is then computed exactly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FLOOR = 1e-40
 
 @dataclass(frozen=True)
 class StepProfile:
-    """One release of one leaf: its pure epsilon (infinite if it has none) and, when asked, a table of its profile.
+    """One release of one leaf: its pure epsilon (infinite if it is not pure) and, when asked, a table of its profile.
 
     >>> import tallystick as ts
     >>> step = step_profile(ts.pure_dp(epsilon=1))

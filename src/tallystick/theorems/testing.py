@@ -1,4 +1,4 @@
-"""What an attacker who tests "is this record in?" can reach."""
+"""Limits of an attacker who tests "is this record in?"."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Optimal composition of unlike (epsilon_i, delta_i) steps: exactly #P-complete, so an enclosure.
 
-Each step's worst pair is randomized response (plus a leak). Its losses are moved to a common grid, to the safe side for
-either end; convolutions are direct sums of positive numbers, which lose no digits.
+Each step's worst pair is randomized response (plus a leak). Its losses are moved to a common grid, up for the upper
+bound and down for the lower one; convolutions are direct sums of positive numbers, which lose no digits.
 """
 
 from __future__ import annotations

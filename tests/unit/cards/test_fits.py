@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from tallystick.learn import (
     LogisticRegression,
     QuantileRegression,
 )
+from tallystick.learn.estimator import MINIMISER, OBJECTIVE
 
 ROWS = np.linspace(-1, 1, 60)[:, None]
 
@@ -138,4 +140,36 @@ def test_the_parts_of_the_noise_are_all_on_the_card_and_add_up(account):
 def test_noise_that_is_not_discrete_is_not_called_discrete(account):
     model = QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1)
     model.fit(ROWS, ROWS[:, 0], account=account, why="forecast", delta=1e-6)
-    assert "discrete" not in json.dumps(fit_card(model, account, dataset="visits").facts["mechanisms"])
+    mechanisms = fit_card(model, account, dataset="visits").facts["mechanisms"]
+    assert mechanisms["parts"][0]["noise"] == "Gaussian"
+    assert "discrete" not in mechanisms["randomness"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LogisticRegression(1.0, delta=1e-6, row_norm=1, classes=[0, 1, 2], solver="objective", multiclass="ovr"),
+        LogisticRegression(1.0, row_norm=1, classes=[0, 1], solver="knorm"),
+        QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1),
+    ],
+)
+def test_the_small_noise_on_a_minimiser_is_on_the_card(account, model):
+    """It was added and paid for, and no card named it."""
+    targets = ROWS[:, 0] if isinstance(model, QuantileRegression) else ROWS[:, 0] > 0
+    model.fit(ROWS, targets, account=account, why="forecast", delta=getattr(model, "delta", None) or 0.0)
+    made = fit_card(model, account, dataset="visits")
+    objective, minimiser = made.facts["mechanisms"]["parts"]
+    assert (objective["part"], minimiser["part"]) == (OBJECTIVE, MINIMISER)
+    assert objective["share"] + minimiser["share"] == pytest.approx(1.0)
+    hiding = model._recipe().hiding(2)
+    is_pure = getattr(model, "delta", None) is None
+    variance = hiding.variance(dimension=2) if is_pure else hiding.variance
+    assert minimiser["scale"] == pytest.approx(math.sqrt(variance / (3 if is_pure else 1)), rel=1e-4)
+    assert minimiser["sensitivity"] < minimiser["scale"]
+    assert MINIMISER in made.to_html()
+    older = json.loads(made.to_json())
+    older["accounting"]["software"] = "tallystick 0.1.0"
+    older["mechanisms"]["parts"] = [{**objective, "share": 1.0}]
+    assert not any(finding.problem for finding in check_card(Card(older), account.ledger))
+    older["mechanisms"]["parts"] = [{**objective, "share": 1.0, "scale": 99.0}]
+    assert any(finding.problem for finding in check_card(Card(older), account.ledger))

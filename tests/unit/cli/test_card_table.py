@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -37,3 +38,21 @@ def test_a_changed_table_is_said_to_differ_and_the_card_to_agree(published: Any)
     assert found.code == 6
     assert "the table file differs from what was published. Card and ledger agree." in " ".join(found.errors.split())
     assert "does not say what the ledger says" not in found.errors
+
+
+@pytest.mark.parametrize("options", [(), ("--data-only",)])
+def test_intervals_that_only_a_card_of_another_version_vouches_for_are_not_verified(published, options) -> None:
+    """A forger widens the intervals of a table, and lets the card name a version that may have computed them."""
+    card = json.loads(Path("c.json").read_text())
+    card["accounting"]["software"] = "tallystick 0.1.0"
+    Path("older.json").write_text(json.dumps(card))
+    header, first, *others = Path("t.csv").read_text().splitlines()
+    place = next(i for i, name in enumerate(header.split(",")) if name.endswith("_lower"))
+    cells = first.split(",")
+    cells[place] = "-1000000"
+    Path("wider.csv").write_text("\n".join([header, ",".join(cells), *others, ""]))
+    found = published("card", "verify", "older.json", "--table", "wider.csv", *options)
+    assert found.code == 4, found.errors
+    assert "intervals of the published table" in found.errors
+    assert "leave --table out" in found.errors
+    assert published("card", "verify", "older.json", "--table", "t.csv", *options).code == 0

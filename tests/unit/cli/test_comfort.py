@@ -165,10 +165,10 @@ def test_a_dry_run_asks_the_accounts_above_too(shell):
     assert shell(*charge, "--dry-run", code=3) == shell(*charge, code=3)
     fits = ["charge", "add", "zcdp(rho=0.1)", "--account", "block", "--why", "x", "--key", "k"]
     before = shell("budget", "clinic")
-    assert "would charge rho 0.1" in shell(*fits, "--dry-run")
+    assert "Would charge rho 0.1" in shell(*fits, "--dry-run")
     assert shell("budget", "clinic") == before
     shell(*fits)
-    assert "paid before" in shell(*fits, "--dry-run")
+    assert "Asked before" in shell(*fits, "--dry-run")
     assert "made with the reason 'x'" in shell(*fits[:-3], "another", *fits[-2:])
 
 

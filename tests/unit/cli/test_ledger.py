@@ -177,7 +177,7 @@ def test_a_denial_reads_as_promised(used, tmp_path, capsys):
     assert failure.from_error(caught.value).report(as_json=False) == 3
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "Denied: the budget of clinic is too small. Nothing was charged and no data was read."
-    assert lines[1:4] == ["", "  needed   rho 0.78125", "  left     rho 0.46375 of 0.5"]
+    assert lines[1:4] == ["", "  needed   rho 0.78125", "  left     rho 0.46375 of 0.5, delta 1e-6 of 1e-6"]
     assert lines[4:6] == ["", "Any one of these works:"]
     assert lines[6] == '  more noise     "gaussian(sigma=1.04)"   error ±2.04 patients at sensitivity 1'
 

@@ -39,8 +39,8 @@ def test_a_release_made_elsewhere_is_charged_once_per_key(run, tmp_path: Path, m
     assert first["charge"] == again["charge"]
     assert first["left"] == again["left"]
     paid = run("charge", "add", "gaussian(sigma=10)", "--account", "clinic", "--why", "more").out
-    assert "rho 0.005;" in paid
-    assert "has rho 0.00199 left" in paid, "0.0019999999, rounded down"
+    assert paid.startswith("Charged rho 0.005 to clinic as ledger entry ")
+    assert "Left: rho 0.00199 of " in paid, "0.0019999999, rounded down"
     assert run("charge", "add", "gaussian(sigma=10)", "--why", "too much").code == 3
     assert run("ledger", "verify").code == 0
 

@@ -78,6 +78,33 @@ def test_a_key_used_for_something_else_is_a_conflict(people):
     assert people.used.a0 == 5
 
 
+def test_a_key_used_for_the_same_plan_on_other_data_is_a_conflict(people):
+    with spend(people, 5, key="k", source="visits.csv") as charge:
+        charge.answer = "about visits"
+    other = spend(people, 5, key="k", source="trips.csv")
+    assert (raised(other.stored), raised(other.begin)) == ("IdempotencyConflict", "IdempotencyConflict")
+    assert spend(people, 5, key="k", source="visits.csv").stored()[0] == "about visits"
+    assert spend(people, 5, key="k").stored()[0] == "about visits"  # to look an answer up, no data are named
+    assert people.used.a0 == 5
+
+
+def test_a_key_for_data_does_not_return_what_was_released_without_any(people):
+    with spend(people, 5, key="k") as charge:
+        charge.answer = "of a value"
+    assert raised(spend(people, 5, key="k", source="visits.csv").stored) == "IdempotencyConflict"
+
+
+def test_a_key_finds_its_answer_after_its_dataset_was_moved(people):
+    least = ts.zcdp(rho=1e-12)
+    people.register("visits", source="visits.csv", least_price=least)
+    people.register("trips", source="trips.csv", least_price=least)
+    with spend(people, 5, key="k", source="visits.csv") as charge:
+        charge.answer = "about visits"
+    people.register("visits", source="moved.csv", update=True)
+    assert spend(people, 5, key="k", source="moved.csv").stored()[0] == "about visits"
+    assert raised(spend(people, 5, key="k", source="trips.csv").stored) == "IdempotencyConflict"
+
+
 def test_an_error_after_the_start_burns_the_charge(people):
     with pytest.raises(ZeroDivisionError), spend(people, 5, key="k"):
         raise ZeroDivisionError("a value from the data")

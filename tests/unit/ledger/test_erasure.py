@@ -10,8 +10,10 @@ import pytest
 import tallystick as ts
 from crash.stores import entries_of, raised, spend
 from crash.tampering import edited, rows_of
-from tallystick.errors import AlreadyCommitted, InvalidInput, Refused
+from tallystick.errors import AlreadyCommitted, InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger import Budget, Ledger, erasure, import_ledger
+from tallystick.ledger.chain import canonical
+from tallystick.ledger.offline import verify_export
 from tallystick.ledger.sqlite import SqliteStore
 from tallystick.ledger.stream import AnswerStream, Cost
 from tallystick.ledger.texts import ERASED
@@ -229,3 +231,29 @@ def test_an_old_text_cannot_be_smuggled_into_an_export(ledger, people, number, t
     old = next(json.loads(line) for line in before if json.loads(line).get("seq") == number)
     lines[number] = json.dumps({**json.loads(lines[number]), "texts": old["texts"]})
     assert raised(lambda: import_ledger(lines, tmp_path / "copy.db", config=tmp_path / "new")) == "LedgerIntegrity"
+
+
+def test_an_old_answer_cannot_be_smuggled_into_an_export(ledger, people, number, tmp_path):
+    before = list(ledger.export())
+    ledger.erase(number, why="gone", answers=True)
+    lines = [json.loads(line) for line in ledger.export()]
+    lines[number + 1]["answer"] = json.loads(before[number + 1])["answer"]
+    assert lines[number + 1]["answer"]
+    forged = [canonical(line) for line in lines]
+    with pytest.raises(LedgerIntegrity, match="is there, although it was erased"):
+        import_ledger(forged, tmp_path / "copy.db")
+    assert verify_export(forged).problems
+
+
+def test_the_server_keeps_no_samples_of_what_can_be_erased(place, ledger, people):
+    """PostgreSQL samples columns to plan queries, and keeps the samples when rows are deleted."""
+    if not place.startswith("postgresql"):
+        pytest.skip("SQLite samples no columns without an index")
+    for number in range(20):
+        spend(people, 1, key=f"{number} {CANARY}", why=f"{number % 3} {CANARY}").begin().commit(CANARY)
+    edited(place, ("ANALYZE", ()))
+    sampled = rows_of(place, "SELECT tablename, attname FROM pg_stats WHERE schemaname = current_schema()")
+    assert ("entry_text", "field") in sampled
+    erasable = {("entry_text", "body"), ("entry_text", "salt"), ("answer", "body"), ("answer", "salt")}
+    tags = {("tag", name) for name in ("key_tag", "stem_tag", "request_tag")}
+    assert not (erasable | tags) & set(sampled)

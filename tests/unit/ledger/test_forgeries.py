@@ -5,16 +5,19 @@ Most tests end with the same forgery where its check is taken away. It is believ
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 
 import pytest
 
 import tallystick as ts
 from crash.stores import raised, spend
-from crash.tampering import append_forged, edited, rows_of
+from crash.tampering import TABLES, append_forged, edited, rows_of
 from tallystick.errors import LedgerIntegrity, Refused, Unavailable
-from tallystick.ledger import Budget, Filter, Ledger, Signer, book, governance, journal, registry, replay
-from tallystick.ledger.chain import canonical, encode_answer
+from tallystick.ledger import Budget, Filter, Ledger, Partition, Signer, book, governance, journal, registry, replay
+from tallystick.ledger.chain import AnchorFile, canonical, encode_answer, link
+from tallystick.ledger.opening import raise_terms
 from tallystick.ledger.stream import AnswerStream, Cost
 from tallystick.ledger.texts import Tags, committed
 from unit.ledger.test_governance import answered, opened, with_key
@@ -205,9 +208,12 @@ def test_a_retired_key_signs_no_later_charge_in_an_entry_from_its_time(
     moved = ("UPDATE charge SET last_seq = ? WHERE id = ?", (early, late))
     edited(place, overwritten(early, body), exchanged, moved)
     ask = stored_under("late")
-    with pytest.raises(LedgerIntegrity, match="no valid signature"):
+    with pytest.raises(LedgerIntegrity, match="not the one of the chain"):
         ask(people)
     assert outcomes(ledger, place, ask) == ("LedgerIntegrity", "LedgerIntegrity")
+    monkeypatch.setattr(Ledger, "_require_told", lambda *given: None)
+    with pytest.raises(LedgerIntegrity, match="no valid signature"):
+        ask(people)
     monkeypatch.setattr(governance, "may_sign", lambda keys, public, seq: public in {key.public for key in keys})
     assert ask(people)[0] == FORGED
 
@@ -237,10 +243,10 @@ def test_a_host_that_only_reads_does_not_forget_that_the_ledger_is_governed(
     ledger, people, place, tmp_path, monkeypatch, is_followed
 ):
     """Its anchor is from before governance, and moves when it opens the ledger."""
-    if not is_followed:
-        monkeypatch.setattr(Ledger, "_follow_seal", lambda ledger: None)
     config = tmp_path / "reader"
     opened(place, config, clock=ledger._clock).close()
+    if not is_followed:
+        monkeypatch.setattr(AnchorFile, "write", lambda anchor, newest: None)
     ledger.govern(why="a team uses it")
     number = answered(people, "after", "from after")
 
@@ -382,6 +388,36 @@ def test_to_erase_a_charge_that_is_withheld_is_refused_and_does_not_tell_how_it_
     assert lost == [(numbers[0],), ()]
 
 
+def test_to_erase_the_last_entry_of_a_charge_that_is_withheld_does_not_tell_how_it_ended(ledger, people, place):
+    told = set()
+    for number in closed_together(people):
+        [(last,)] = rows_of(place, "SELECT last_seq FROM charge WHERE id = ?", number)
+        with pytest.raises(Refused) as refused:
+            ledger.erase(last, why="mine", dry_run=True)
+        told.add(str(refused.value).replace(f"entry {last} ", ""))
+    assert told == {"ledger has no text that can be erased"}
+
+
+def test_a_sweep_does_not_count_what_failed_while_its_outcome_is_withheld(ledger, people, clock):
+    """Of three charges that run, one fails. The second has no answer because its lease ran out, the third has one."""
+    first, second, third = (
+        spend(people, 5, key=key, source="visits.csv", lease=10).begin() for key in ("first", "second", "third")
+    )
+    first.burn()
+    third.commit("withheld")
+    clock.seconds += 60
+    assert ledger.recover() == (0, 0)
+    assert people.clear(why="looked at the log") == [first.id, second.id]
+
+
+def test_a_sweep_counts_the_failure_that_closes_the_data_and_none_after_it(ledger, people, clock):
+    for key in ("first", "second"):
+        spend(people, 5, key=key, source="visits.csv", lease=10).begin()
+    clock.seconds += 60
+    assert ledger.recover() == (0, 1)
+    assert len(people.clear(why="looked at the log")) == 2
+
+
 @pytest.mark.parametrize("level", ["chain", "record", "answers"])
 def test_an_export_that_was_asked_for_before_a_failure_and_is_read_after_it_is_refused(ledger, people, level):
     lines = ledger.export(level=level)
@@ -390,3 +426,358 @@ def test_an_export_that_was_asked_for_before_a_failure_and_is_read_after_it_is_r
         next(lines)
     assert refused.value.code == "withheld_outcomes"
     assert list(lines) == []
+
+
+# -- edits for the moment of one question
+
+
+def in_a_moment(place, edit, undo, action):
+    """What an action raises between an edit and its undoing."""
+    edited(place, edit)
+    try:
+        return raised(action)
+    finally:
+        edited(place, undo)
+
+
+WAYS = {
+    "by name": lambda ledger: ledger.open("people"),
+    "by number": lambda ledger: ledger.account_by_id(2),
+    "all": lambda ledger: ledger.accounts(),
+    "blocks": lambda ledger: ledger.children_of(2),
+}
+
+
+@pytest.mark.parametrize(("column", "value"), [("filter", "zcdp"), ("unit", "visit"), ("adjacency", "replace")])
+def test_an_account_is_not_opened_while_its_row_has_another_currency_or_unit(ledger, place, column, value):
+    """A loss of mu 0.5 costs mu^2 0.25, and half of that number as a rho."""
+    people = ledger.open("people", budget=ts.gdp(mu=1), unit="person")
+    block = ledger.open("block", budget=ts.gdp(mu=1), parent=people)
+    assert (people.id, block.id) == (2, 3)
+    ledger.govern(why="a team uses it")
+    kept = getattr(ledger.account_row("people"), column)
+    edit = f"UPDATE account SET {column} = ?"
+    found = {
+        name: in_a_moment(place, (edit, (value,)), (edit, (kept,)), lambda way=way: way(ledger))
+        for name, way in WAYS.items()
+    }
+    assert found == dict.fromkeys(WAYS, "LedgerIntegrity")
+    assert ledger.verify().problems == ()
+
+
+def test_without_the_check_an_account_in_another_currency_would_pay_half(ledger, place, monkeypatch):
+    people = ledger.open("people", budget=ts.gdp(mu=1), unit="person")
+    ledger.govern(why="a team uses it")
+    monkeypatch.setattr(Ledger, "believed", lambda *given, **options: None)
+    edited(place, ("UPDATE account SET filter = 'zcdp'", ()))
+    cheap = ledger.open("people")
+    edited(place, ("UPDATE account SET filter = 'gdp'", ()))
+    assert (cheap.price(ts.gdp(mu=0.5)).a0, people.price(ts.gdp(mu=0.5)).a0) == (125 * 10**9, 250 * 10**9)
+    cheap.pay(ts.gdp(mu=0.5), why="report")
+    assert ledger.verify().problems == ()
+
+
+def test_an_account_that_is_hidden_or_made_up_is_noticed(ledger, people, governed, place):
+    row = rows_of(place, "SELECT * FROM account")[0]
+    made_up = (99, "ghosts", *row[2:])
+    insert = f"INSERT INTO account VALUES ({', '.join('?' * len(row))})"
+    edited(place, (insert, made_up))
+    for attempt in (lambda: ledger.open("ghosts"), ledger.accounts, lambda: ledger.account_by_id(99)):
+        assert raised(attempt) == "LedgerIntegrity"
+    edited(place, ("DELETE FROM account WHERE id = 99", ()))
+    assert [account.name for account in ledger.accounts()] == ["people"]
+
+
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+def test_a_block_does_not_read_the_rows_of_another_one(ledger, people, place, monkeypatch, has_checkpoint):
+    """The entry that opened a block says which rows are its own."""
+    north, south = (Partition("area", "public attribute", True, "region", (name,)) for name in ("north", "south"))
+    blocks = [
+        ledger.open(cut.values[0], budget=Budget(Filter("zcdp"), 100, 0), parent=people, partition=cut)
+        for cut in (north, south)
+    ]
+    ledger.govern(why="a team uses it")
+    if has_checkpoint:
+        ledger.make_checkpoint()
+    assert ledger.open("north").partitions() == [north]
+    entry = entry_of(place, blocks[0].id)
+    edited(place, overwritten(blocks[0].id, {**entry, "partition": entry_of(place, blocks[1].id)["partition"]}))
+    assert blocks[0].partitions() == [north]
+    with Ledger(place, clock=ledger._clock) as later:
+        if has_checkpoint:
+            assert later.open("north").partitions() == [north]
+        else:
+            assert raised(lambda: later.open("north")) == "LedgerIntegrity"
+    monkeypatch.setattr(Ledger, "believed", lambda *given, **options: None)
+    assert blocks[0].partitions() == [south]
+
+
+def test_what_the_owner_vouches_for_is_not_read_from_an_entry_that_was_edited(
+    ledger, people, governed, place, monkeypatch
+):
+    """The keys are remembered, so the entry that began governance was not compared with its seal again."""
+    ask = stored_under("before")
+    assert ask(people)[0] == "from before"
+    number = charge_of(place, "before")
+    commitment, exchanged = with_other_answer(number, FORGED)
+    begun = entry_of(place, governed)
+    vouched = [[charge, body, commitment] for charge, body, _ in begun["vouched"]]
+    edited(
+        place,
+        overwritten(governed, {**begun, "vouched": vouched}),
+        overwritten(number + 1, {**entry_of(place, number + 1), "answer_hash": commitment}),
+        exchanged,
+    )
+    assert outcomes(ledger, place, ask) == ("LedgerIntegrity", "LedgerIntegrity")
+    monkeypatch.setattr(Ledger, "_require_told", lambda *given: None)
+    with pytest.raises(LedgerIntegrity, match=f"entry {governed} was altered"):
+        ask(people)
+    monkeypatch.setattr(governance, "require_seal", lambda *given: None)
+    monkeypatch.setattr(journal, "linked_entry", lambda transaction, at: journal.stored_entry(transaction, at.seq))
+    assert ask(people)[0] == FORGED
+
+
+def test_the_owner_does_not_vouch_for_an_answer_that_was_exchanged_after_the_check(ledger, people, place, monkeypatch):
+    """The answers are compared with the chain again in the transaction that begins governance, without a checkpoint."""
+    number = answered(people, "before", "from before")
+    ledger.make_checkpoint()
+    commitment, exchanged = with_other_answer(number, FORGED)
+    verify = Ledger.verify
+
+    def verify_and_edit(self, **options):
+        report = verify(self, **options)
+        edited(place, overwritten(number + 1, {**entry_of(place, number + 1), "answer_hash": commitment}), exchanged)
+        return report
+
+    monkeypatch.setattr(Ledger, "verify", verify_and_edit)
+    assert raised(lambda: ledger.govern(why="a team uses it")) == "LedgerIntegrity"
+    assert entry_of(place, number + 1)["answer_hash"] == commitment
+    assert rows_of(place, "SELECT seq FROM seal") == []
+
+
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+def test_a_retired_key_signs_nothing_in_place_of_an_earlier_entry(
+    ledger, people, governed, place, tmp_path, monkeypatch, has_checkpoint
+):
+    """It was a key when the answer was stored. The owner distrusts what is later, so only the chain tells."""
+    ledger.add_key(SECOND.public, why="a second host")
+    number = answered(people, "early", "the answer")
+    ledger.retire_key(SECOND.public, why="it was stolen", distrusted_from=ledger.head().seq + 1)
+    answered(people, "theirs", "other")
+    if has_checkpoint:
+        ledger.make_checkpoint()
+    ask = stored_under("early")
+    with Ledger(place, clock=ledger._clock) as reader:
+        account = reader.open("people")
+        assert ask(account)[0] == "the answer"
+        commitment, exchanged = with_other_answer(number, FORGED)
+        terms = journal.answer_terms(ledger.id, number, 1, entry_of(place, number), commitment)
+        done = {**entry_of(place, number + 1), "answer_hash": commitment, "release_key": SECOND.public}
+        edited(place, overwritten(number + 1, {**done, "signature": SECOND.sign(terms)}), exchanged)
+        assert raised(lambda: ask(account)) == "LedgerIntegrity"
+    assert outcomes(ledger, place, ask) == ("LedgerIntegrity", "LedgerIntegrity")
+    monkeypatch.setattr(Ledger, "_require_told", lambda *given: None)
+    assert ask(people)[0] == FORGED
+
+
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+def test_an_answer_of_a_stolen_key_is_not_returned_from_an_entry_before_the_theft(
+    ledger, people, governed, place, tmp_path, monkeypatch, has_checkpoint
+):
+    """The row of the charge says which entry signs its answer. The thief copies the signature into an earlier entry."""
+    ledger.add_key(SECOND.public, why="a second host")
+    with opened(place, with_key(SECOND, tmp_path / "second"), clock=ledger._clock) as second:
+        account = second.open("people")
+        charge = spend(account, 5, key="theirs").begin()
+        early = answered(account, "early", 1) + 1
+        charge.commit(FORGED)
+    ledger.retire_key(SECOND.public, why="it was stolen", distrusted_from=early + 1)
+    if has_checkpoint:
+        ledger.make_checkpoint()
+    ask = stored_under("theirs")
+    with pytest.raises(Refused, match="a key that was stolen"):
+        ask(people)
+    moved = ("UPDATE charge SET last_seq = ? WHERE id = ?", (early, charge.id))
+    edited(place, overwritten(early, entry_of(place, early + 1)), moved)
+    assert outcomes(ledger, place, ask)[0] in ("Refused", "LedgerIntegrity")
+    assert outcomes(ledger, place, ask)[1] in ("Refused", "LedgerIntegrity")
+    monkeypatch.setattr(Ledger, "_require_told", lambda *given: None)
+    assert ask(people)[0] == FORGED
+
+
+def test_answers_of_a_retired_key_are_found_behind_a_checkpoint(ledger, people, governed, place, tmp_path):
+    ledger.add_key(SECOND.public, why="a second host")
+    with opened(place, with_key(SECOND, tmp_path / "second"), clock=ledger._clock) as second:
+        answered(second.open("people"), "theirs", "by the second key")
+    ledger.retire_key(SECOND.public, why="the host is gone")
+    ledger.make_checkpoint()
+    with Ledger(place, clock=ledger._clock) as later:
+        assert stored_under("theirs")(later.open("people"))[0] == "by the second key"
+        assert stored_under("after")(later.open("people"))[0] == "from after"
+        assert stored_under("before")(later.open("people"))[0] == "from before"
+
+
+def rows_in(place):
+    return {table: rows_of(place, f"SELECT * FROM {table}") for table in TABLES}
+
+
+def put_back(earlier, later, seq):
+    """Edits that cut the chain after an entry, and put the texts, tags and answers of that time back."""
+    columns = (("seal", "seq"), ("entry_text", "entry"), ("entry", "seq"))
+    cuts = [(f"DELETE FROM {table} WHERE {column} > ?", (seq,)) for table, column in columns]
+    gone = [
+        (table, row) for table in ("entry_text", "tag", "answer") for row in earlier[table] if row not in later[table]
+    ]
+    return [*cuts, *((f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row) for table, row in gone)]
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_an_open_reader_does_not_go_back_to_an_earlier_seal_than_it_has_seen(
+    ledger, people, governed, place, tmp_path, monkeypatch, is_seen
+):
+    """Every transaction has a seal. So a chain that was cut after one of them looks whole."""
+    head, earlier = ledger.head(), rows_in(place)
+    ask = stored_under("after")
+    with opened(place, tmp_path / "reader", clock=ledger._clock) as reader:
+        if not is_seen:
+            monkeypatch.setattr(AnchorFile, "write", lambda anchor, newest: None)
+        account = reader.open("people")
+        ledger.erase(charge_of(place, "after"), why="a name was in it", answers=True)
+        assert ask(account) is None  # its tags are gone
+        assert reader.open("people").used.a0 == 10
+        edited(place, *put_back(earlier, rows_in(place), head.seq))
+        if is_seen:
+            assert raised(lambda: ask(account)) == "LedgerIntegrity"
+        else:
+            assert ask(account)[0] == "from after"
+
+
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+def test_an_erased_answer_that_was_put_back_behind_a_checkpoint_is_not_returned(
+    ledger, people, governed, place, has_checkpoint
+):
+    earlier = rows_in(place)
+    ledger.erase(charge_of(place, "after"), why="a name was in it", answers=True)
+    if has_checkpoint:
+        ledger.make_checkpoint()
+    _, _, _, *inserts = put_back(earlier, rows_in(place), 0)
+    edited(place, *inserts)
+    ask = stored_under("after")
+    assert outcomes(ledger, place, ask) == ("Refused", "Refused")
+    number = charge_of(place, "after")
+    assert raised(lambda: ledger.erase(number, why="again", answers=True)) == "LedgerIntegrity"
+
+
+def test_data_stay_retired_while_the_marks_in_an_entry_are_edited(ledger, people, place, monkeypatch):
+    """Marks are in entries alone. Data are retired under each name that shares a mark."""
+    least = ts.zcdp(rho=2e-12)
+    people.register("visits", source="visits.csv", marks=["file /data/visits"], least_price=least)
+    people.register("copy", source="copy.csv", marks=["file /data/visits"], least_price=least)
+    ledger.govern(why="a team uses it")
+    people.retire("copy", why="the study is over")
+
+    def ask():
+        spend(people, 5, key="asked", source="visits.csv").begin()
+
+    assert raised(ask) == "Retired"
+    [(number,)] = rows_of(place, "SELECT seq FROM dataset WHERE name = 'visits'")
+    entry = entry_of(place, number)
+    edit, undo = overwritten(number, {**entry, "marks": ["file /other"]}), overwritten(number, entry)
+    head = ledger.head()
+    assert in_a_moment(place, edit, undo, ask) == "LedgerIntegrity"
+    assert (ledger.head(), raised(ask)) == (head, "Retired")
+    ledger.accounts()  # replays the chain as it is, again
+    monkeypatch.setattr(governance.Watch, "require_open", lambda *given: None)
+    assert in_a_moment(place, edit, undo, ask) == "ok"
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_an_entry_that_is_there_for_every_second_query_is_not_believed(
+    ledger, people, governed, place, monkeypatch, is_checked
+):
+    """A view stands for the table. Its newest entry, which nobody sealed, raises a limit."""
+    [(seq, head)] = rows_of(place, "SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1")
+    row, why = ledger.account_row("people"), committed("mine").commitment
+    body = canonical({
+        "kind": "raise", "at": entry_of(place, seq)["at"], "governed": governed, "account": row.id,
+        "limit": [10**6, 0], "was": [row.limit0, row.limit1], "why": why, "by": SECOND.public,
+        "signature": SECOND.sign(raise_terms(ledger.id, row, 10**6, 0, why)),
+    })  # fmt: skip
+    chance = "random() > 0.5" if "://" in place else "random() > 0"
+    one_more = f"SELECT {seq + 1}, '{link(head, body)}', '{body}'"
+    connect(place, "ALTER TABLE entry RENAME TO entry_hidden")
+    view = f"CREATE VIEW entry AS SELECT * FROM entry_hidden UNION ALL {one_more} WHERE {chance}"
+    connect(place, view)
+    if not is_checked:
+        monkeypatch.setattr(governance.Watch, "require_end", lambda *given: None)
+    limits = set()
+    for _ in range(60):
+        ledger.writer.watch._forget()
+        with contextlib.suppress(LedgerIntegrity), ledger.store.read() as transaction:
+            limits.add(ledger.believed(transaction).accounts[row.id].limit0)
+    assert limits == ({100} if is_checked else {100, 10**6})
+
+
+def connect(place, statement):
+    """Run one statement beside the ledger."""
+    if "://" not in place:
+        with contextlib.closing(sqlite3.connect(place)) as connection:
+            connection.execute(statement)
+            connection.commit()
+        return
+    import psycopg
+
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+def test_a_reader_believes_its_snapshot_while_another_process_moves_the_anchor(ledger, people, governed, place):
+    """The anchor is read before the snapshot. Later it can name an entry that the snapshot does not have."""
+    with ledger.store.read() as transaction:
+        head = journal.head(transaction)
+        with Ledger(place, clock=ledger._clock) as other:
+            answered(other.open("people"), "meanwhile", 1)
+        assert ledger._anchor.read().seq > head.seq
+        assert ledger.believed(transaction).accounts[people.id].used0 == 10
+    assert people.used.a0 == 15
+
+
+@pytest.mark.parametrize("column", ["signature", "key"])
+def test_a_seal_has_one_spelling(ledger, people, governed, place, column):
+    edited(place, (f"UPDATE seal SET {column} = upper({column})", ()))
+    assert any("seal" in problem for problem in ledger.verify().problems)
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_data_stay_retired_also_if_a_trigger_undoes_the_edit_in_time(ledger, people, place, monkeypatch, is_checked):
+    """The charge is admitted while the note is edited. The entry of the charge puts the note back."""
+    people.register("visits", source="visits.csv", least_price=ts.zcdp(rho=2e-12))
+    ledger.govern(why="a team uses it")
+    people.retire("visits", why="the study is over")
+    [(number, note)] = rows_of(place, "SELECT entry, body FROM entry_text WHERE body LIKE ?", "%retired/1%")
+    edited(place, ("UPDATE entry_text SET body = 'open' WHERE entry = ?", (number,)))
+    back = f"UPDATE entry_text SET body = '{note}' WHERE entry = {number}"
+    if "://" in place:
+        connect(place, "DROP TRIGGER entry_text_no_update ON entry_text")
+        body = f"BEGIN {back}; RETURN NEW; END"
+        connect(place, f"CREATE FUNCTION put_back() RETURNS trigger LANGUAGE plpgsql AS $${body}$$")
+        connect(place, "CREATE TRIGGER put_back BEFORE INSERT ON entry FOR EACH ROW EXECUTE FUNCTION put_back()")
+    else:
+        connect(place, "DROP TRIGGER entry_text_no_update")
+        connect(place, f"CREATE TRIGGER put_back BEFORE INSERT ON entry BEGIN {back}; END")
+    if not is_checked:
+        monkeypatch.setattr(governance.Watch, "require_open", lambda *given: None)
+    head = ledger.head().seq
+    found = raised(lambda: spend(people, 5, key="asked", source="visits.csv").begin())
+    assert (found, ledger.head().seq) == (("Retired", head) if is_checked else ("ok", head + 1))
+
+
+def test_a_limit_of_the_past_is_not_read_from_an_entry_that_was_edited(ledger, people, governed, place):
+    """Cards say which limit was in force."""
+    people.raise_limit(Budget(Filter("zcdp"), 200, 0), why="more")
+    raised_at, opened_at = ledger.head().seq, people.id
+    assert [limit.a0 for limit in people.limits_since(1)] == [100, 200]
+    for seq in (raised_at, opened_at):
+        entry = entry_of(place, seq)
+        edit, undo = overwritten(seq, {**entry, "limit": [10, 0]}), overwritten(seq, entry)
+        assert in_a_moment(place, edit, undo, lambda: people.limits_since(1)) == "LedgerIntegrity"

@@ -8,8 +8,9 @@ from urllib.parse import quote
 import pytest
 
 from crash.stores import spend
-from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Unavailable
-from tallystick.ledger import Ledger, import_ledger, postgres
+from tallystick.accounting.losses import zcdp
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Retired, Unavailable
+from tallystick.ledger import Ledger, import_ledger, journal, postgres
 from tallystick.ledger.budget import Budget
 from unit.tables.servers import database, role, run, with_options
 
@@ -43,6 +44,23 @@ def test_a_missing_right_is_not_called_tampering(team):
     assert report.not_checked == ()
     with Ledger(team[0], config=config) as ledger:
         assert ledger.verify().not_checked == ()
+
+
+def test_a_function_of_another_user_in_the_schema_is_not_called(team):
+    """A function whose types fit better than the server's would run with the rights of the writer."""
+    url, low, config = team
+    types = ("text, int, smallint", "text, int, bigint", "text, smallint, smallint")
+    body = "RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'another function was called'; END $$"
+    run(url, *(f"CREATE FUNCTION substr({arguments}) {body}" for arguments in types))
+    with Ledger(low, config=config) as ledger:
+        people = ledger.open("people")
+        people.register("visits", source="visits.csv", least_price=zcdp(rho=2e-12))
+        spend(people, 5, key="report/1", source="visits.csv").begin().commit(1)
+        with ledger.store.read() as transaction:
+            assert journal.keys_below(transaction, "local", "report") == ["report/1"]
+        people.retire("visits", why="the study is over")
+        with pytest.raises(Retired):
+            spend(people, 5, key="report/2", source="visits.csv").begin()
 
 
 def test_a_role_that_does_not_own_the_tables_is_told_that_it_purged_nothing(team):

@@ -197,7 +197,7 @@ def test_no_digest_of_a_question_can_be_guessed_from_the_chain(ledger, people):
     answered(people, key, 1, why="report", request=question)
     with ledger.store.read() as transaction:
         chain = "".join(body for _, _, body in transaction.rows("entries_after", 0, 100))
-        tags = json.dumps([list(row) for row in transaction.rows("tags")])
+        tags = json.dumps([list(row) for row in transaction.rows("tags", 0)])
     guesses = [journal.digest(each) for each in (question, key, "report")]
     guesses.append(journal.request_digest([[people.id, 5, 0]], "{}", question))
     assert not any(guess in chain + tags for guess in guesses)

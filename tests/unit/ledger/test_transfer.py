@@ -7,10 +7,11 @@ import json
 import pytest
 
 from crash.stores import fresh_schema, raised, spend
-from crash.tampering import furnished
+from crash.tampering import edited, furnished
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
-from tallystick.ledger import Ledger, Signer, import_ledger
+from tallystick.ledger import Budget, Ledger, Signer, import_ledger
 from tallystick.ledger.chain import GENESIS, canonical, link
+from tallystick.ledger.offline import verify_export
 
 
 @pytest.fixture
@@ -103,6 +104,52 @@ def test_what_is_only_equal_to_the_number_of_an_entry_is_none(tmp_path, lines, s
         import_ledger(lines, tmp_path / "new.db")
 
 
+SPOILED = {
+    "a field of a line that is not read": lambda line: line.update(note="0") if line.get("seq") == 2 else None,
+    "a number that is only equal": lambda line: line.update(seq=True) if line.get("seq") == 1 else None,
+    "an answer beside another entry": lambda line: line.update(answer=None) if line.get("seq") == 2 else None,
+    "a field of the last line": lambda line: line.update(note="0") if "checkpoint" in line else None,
+    "a lower level": lambda line: line.update(level="chain") if "level" in line else None,
+    "another level": lambda line: line.update(level="record") if "level" in line else None,
+    "no answer": lambda line: line.pop("answer", None),
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_a_line_of_an_export_says_what_its_level_says_and_nothing_else(tmp_path, lines, name):
+    data = [json.loads(line) for line in lines]
+    for line in data:
+        SPOILED[name](line)
+    spoiled = [canonical(line) for line in data]
+    assert spoiled != lines
+    assert verify_export(lines).problems == ()
+    assert verify_export(spoiled).problems
+    assert raised(lambda: import_ledger(spoiled, tmp_path / "new.db")) in ("LedgerIntegrity", "InvalidInput")
+
+
+def rewritten(lines, change):
+    """The export with other entries, which are linked and signed again."""
+    signer, head, found = Signer(b"m" * 32), GENESIS, []
+    for line in map(json.loads, lines):
+        if "body" in line:
+            body = json.loads(line["body"])
+            change(body)
+            head = link(head, canonical(body))
+            line |= {"body": canonical(body), "hash": head}
+        if "checkpoint" in line:
+            said = {**line["checkpoint"], "head": head}
+            line = {"checkpoint": said, "by": signer.public, "signature": signer.sign(said)}
+        found.append(canonical(line))
+    return found
+
+
+@pytest.mark.parametrize("text", ["\ud800", "people\0"])
+def test_text_that_a_server_cannot_hold_is_refused_in_words(lines, postgres, text):
+    forged = rewritten(lines, lambda body: body.update(principal=text) if "principal" in body else None)
+    with pytest.raises(LedgerIntegrity, match="cannot hold this value"):
+        import_ledger(forged, fresh_schema(postgres))
+
+
 def test_an_export_cannot_name_a_file_outside_the_anchors(tmp_path, config):
     body = canonical({"kind": "genesis", "at": 0, "format": "tallystick/ledger/2", "ledger": "../../escaped"})
     signer, head = Signer.of_user(), link(GENESIS, body)
@@ -130,3 +177,36 @@ def test_a_signing_key_is_made_once_and_kept_private(config):
     assert first.seed.hex() not in repr(first)
     (config / "signing_key").write_text("nonsense")
     assert raised(Signer.of_user) == "Unavailable"
+
+
+DEEP = "[" * 100_000
+UNREADABLE = {
+    "deep": DEEP,
+    "a deep field": '{"at":1,"kind":' + DEEP,
+    "many digits": '{"kind":"close","at":' + "9" * 5000 + "}",
+    "no number": '{"at":NaN,"kind":"close"}',
+    "a list": "[]",
+    "nothing": "",
+    "null": "null",
+    "no kind": '{"at":1,"kind":[]}',
+    "no time": '{"\\ud800":1,"kind":"close"}',
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_an_entry_that_cannot_be_read_is_a_problem_and_not_a_crash(ledger, place, tmp_path, name):
+    """Its hash is right: whoever can write to a ledger that is not governed can make such a chain."""
+    people, body = ledger.open("people", budget=Budget.zcdp(1), unit="person"), UNREADABLE[name]
+    lines, position = list(ledger.export()), ledger.head()
+    head, signer = link(position.hash, body), Signer(b"m" * 32)
+    said = {"ledger": ledger.id, "seq": position.seq + 1, "head": head, "at": 1}
+    export = [
+        *lines[:-1],
+        canonical({"seq": position.seq + 1, "hash": head, "body": body}),
+        canonical({"checkpoint": said, "by": signer.public, "signature": signer.sign(said)}),
+    ]
+    assert verify_export(export).problems
+    assert raised(lambda: import_ledger(export, tmp_path / "copy.db")) == "LedgerIntegrity"
+    edited(place, ("INSERT INTO entry VALUES (?, ?, ?)", (position.seq + 1, head, body)))
+    assert ledger.verify().problems
+    assert raised(lambda: spend(people, 1).begin()) == "LedgerIntegrity"

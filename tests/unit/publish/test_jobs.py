@@ -49,9 +49,8 @@ def found(outcome: Any) -> dict[str, Any]:
 def test_journey_three_from_registration_to_card(run, planned) -> None:
     first = run(*RUN, "--out", "table1.csv", "--card", "card.html")
     assert first.code == 0, first.errors
-    assert (
-        "Charged  rho 0.06 (epsilon 1.58 at delta 2e-6) as ledger entry 4. Left: rho 0.04, delta 1e-6." in first.errors
-    )
+    left = "rho 0.04 of 0.1, delta 1e-6 of 1e-6"
+    assert f"Charged  rho 0.06 (epsilon 1.58 at delta 2e-6) as ledger entry 4. Left: {left}." in first.errors
     assert first.errors.splitlines()[-1] == "Wrote    table1.csv, table1.about.csv, card.html, card.json"
     assert [line.split()[0] for line in first.out.splitlines()] == ["region", *REGIONS]
     table, card = (planned / "table1.csv").read_bytes(), (planned / "card.html").read_bytes()
@@ -181,7 +180,7 @@ def test_a_second_query_is_denied_in_words_with_what_would_fit(run, planned, dry
     assert denied.code == 3
     lines = denied.errors.splitlines()
     assert lines[0] == "Denied: the budget of patients-2026 is too small. Nothing was charged and no data was read."
-    assert lines[1:4] == ["", "  needed   rho 0.06", "  left     rho 0.04 of 0.1"]
+    assert lines[1:4] == ["", "  needed   rho 0.06", "  left     rho 0.04 of 0.1, delta 1e-6 of 1e-6"]
     assert lines[4:6] == ["", "Any one of these works:"]
     assert lines[6].startswith("  larger error   --rho 0.04   count ±")
     assert denied.out == ""
@@ -193,7 +192,8 @@ def test_a_dry_run_spends_nothing_and_reads_no_row(run, planned) -> None:
     visits = planned / "visits.csv"
     visits.write_text(visits.read_text().splitlines()[0] + "\n")  # its columns are all that is looked at
     assert found(run(*RUN, "--dry-run", "--json"))["dry_run"] is True
-    assert "Would charge rho 0.06 (epsilon 1.58 at delta 2e-6) to patients-2026; " in run(*RUN, "--dry-run").out
+    would = "Would charge rho 0.06 (epsilon 1.58 at delta 2e-6) to patients-2026. Left now: "
+    assert would in run(*RUN, "--dry-run").out
     assert found(run("budget", "--json"))["used"]["rho"] == 0
 
 
@@ -296,7 +296,7 @@ def test_a_card_says_that_its_rows_came_from_a_place_that_is_not_registered(run,
     checked = run("card", "verify", "card.html")
     assert checked.code == 0, checked.errors
     assert "they were read from a place that is not registered" in checked.out
-    assert "dataset and the unit it protects" not in checked.out
+    assert "dataset and whom it protects" not in checked.out
     card = json.loads((planned / "card.json").read_text())
     assert card["released"]["place"].startswith(said)
     card["released"]["place"] = "All rows are registered."
@@ -305,7 +305,7 @@ def test_a_card_says_that_its_rows_came_from_a_place_that_is_not_registered(run,
     assert run("dataset", "update", "visits", "--source", "moved.csv").code == 0
     later = run("card", "verify", "card.html")
     assert later.code == 0
-    assert "dataset and the unit it protects" in later.out
+    assert "dataset and whom it protects" in later.out
 
 
 def test_a_card_of_an_earlier_version_does_not_say_where_its_rows_came_from(run, planned) -> None:
@@ -461,7 +461,7 @@ def test_a_release_tells_its_stages(run, planned, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(outcomes, "answer", lambda request, book, progress: real(request, book, progress=told.append))
     assert run("publish", "run", "table1.plan.json", "--key", "t9", "--why", "report").code == 0
     assert told[0] == "cells"
-    assert told[-2:] == ["totals", "caps and bounds"]
+    assert told[-2:] == ["totals", "limits and bounds"]
 
 
 def test_errors_are_shown_for_the_sizes_of_groups_that_were_named_or_for_several(run, here) -> None:

@@ -107,7 +107,7 @@ def test_data_that_are_not_made_up_are_refused(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "rows.csv").write_text("who,ward,cost\n1,a,5\n")
     with pytest.raises(InvalidInput, match="made up"):
         ts.rehearse(plan, tmp_path / "rows.csv")
-    with pytest.raises(Refused, match="no caps"):
+    with pytest.raises(Refused, match="no limits"):
         ts.rehearse(ts.Private(ROWS).table(unit=ts.each_row).agg(n=ts.count()).plan(rho=1), ROWS.slice(0, 3))
     with pytest.raises(InvalidInput, match="filters and keys"):
         ts.rehearse(plan, ROWS.slice(0, 0))

@@ -153,7 +153,7 @@ def test_bounds_where_single_rows_are_protected(tmp_path: Path) -> None:
     rows = ts.Private(made_up(300)).table(unit=ts.each_row)
     asked = ts.suggest_caps(rows, ranges={"cost": (0, 100_000)}, rho=0.1)
     assert asked.plan.measures == ("low0", "high0")
-    with pytest.raises(InvalidInput, match="no caps"):
+    with pytest.raises(InvalidInput, match="no limits"):
         ts.suggest_caps(rows, rho=0.1)
 
 

@@ -102,7 +102,7 @@ def test_tables_show_themselves_in_a_line_and_a_small_page():
     grouped = rows.filter(ts.col("who") > 1).group_by("ward", keys=["a"])
     assert repr(rows) == "<Table memory: 4 columns; unit who, at most 2 groups and 1 row in each>"
     assert "1 filter; by ward (1 public)" in repr(grouped)
-    assert "not capped yet" in repr(source.table(unit="who"))
+    assert "without limits" in repr(source.table(unit="who"))
     assert repr(source).startswith("<Private memory, no account pays yet")
     for shown in (rows, grouped, source):
         assert len(repr(shown)) < 160

@@ -60,7 +60,7 @@ def test_that_there_may_be_more_is_said_once() -> None:
         visits = ts.Private(awkward()).table(unit="pid").per_unit(max_rows_per_group=3)
         plan = visits.agg(n=ts.count()).plan(rho=0.5, caps_totals=totals)
         said = Release(plan, run.noisy(plan, run.integers(plan), SeededSource(5))).left_out
-        assert said.count("such rows of a pid were counted") + said.count("the true number may be higher") == 1
+        assert said.count("such rows of a pid were counted") + said.count("the true number of rows may be higher") == 1
 
 
 def _line(**changed: Any) -> Line:
@@ -93,7 +93,8 @@ def test_a_line_is_too_noisy_to_tell_if_its_interval_holds_zero_and_half_of_the_
 def test_the_sentence_under_a_table_has_a_share_that_noise_alone_does_not_explain() -> None:
     large = _line(value=240, lower=140, share=0.48, share_lower=0.0811)
     by_chance = _line(value=240, lower=110, share=0.48, share_lower=0.0811)
-    assert words.effect([by_chance], "patient", words.Touched()) == ""
+    hidden = "It is too noisy to tell how many values are outside the bounds."
+    assert words.effect([by_chance], "patient", words.Touched()) == hidden
     said = words.effect([large], "patient", words.Touched())
     assert said.startswith("At least 8.11 % of rows had a value of rating above 5")
     (details,) = [cell for cell in words.number_cells(large) if "%" in cell]
@@ -130,7 +131,7 @@ def test_rows_that_may_be_over_the_limits_are_said_with_their_direction() -> Non
     by_chance = words.effect([_rows(value=240, lower=110, share_lower=0.01)], "patient", COUNTS)
     assert by_chance.startswith("Up to 9.29 %")  # the noise alone gives such a lower end in 1 of 40 releases
     hidden = words.effect([_rows(value=240, lower=110, share_lower=0.01, share_upper=0.9)], "patient", COUNTS)
-    assert hidden == "The effect of limits and bounds is too noisy to tell."
+    assert hidden == "It is too noisy to tell how many rows are over the limits per patient."
     alone = dict.fromkeys(("total", "share", "share_lower", "share_upper"))
     assert words.effect([_rows(**alone)], "patient", COUNTS).startswith("Up to 290 rows may be over")
 
@@ -146,7 +147,32 @@ def test_the_direction_fits_the_columns_of_the_table() -> None:
     of_means = words.effect(over, "patient", MEANS)
     assert of_means.endswith("over the limits per patient: patients with many rows weigh less in means.")
     assert "sums" not in of_means
-    assert words.effect([_rows()], "patient", MEANS) == ""
+
+
+def test_rows_that_may_be_over_the_limits_are_said_for_means_too() -> None:
+    """Details had a share of such rows, and no sentence under the table did."""
+    said = words.effect([_rows()], "patient", MEANS)
+    assert said.startswith("Up to 9.29 % of rows may be over the limits per patient")
+    assert said.endswith(": patients with many rows may weigh less in means.")
+    people = words.Touched.of([("people", None)])
+    assert words.effect([_rows()], "patient", people) == ""  # a number of people does not depend on rows
+
+
+def test_everything_that_the_noise_hides_is_named_once_beside_what_it_does_not_hide() -> None:
+    noisy = {"share_upper": 0.9}
+    groups = Line(
+        "units with more than 2 groups", 40, 0, 8000, "had more than 2 groups", "patients", 9983, 9900, 10_060,
+        0.004, 0.0, 0.8, limit=2, is_of_groups=True,
+    )  # fmt: skip
+    bound = _line(value=240, lower=140, share=0.48, share_lower=0.0811, share_upper=0.6)
+    both = [_line(share_upper=0.7), _line(share_upper=0.8)]  # below and above the bounds of one column
+    assert words.effect([bound, _rows(**noisy), groups], "patient", MEANS) == (
+        "At least 8.11 % of rows had a value of rating above 5, outside the bounds. It is too noisy to tell how many "
+        "rows are over the limits per patient and how many patients are in more than 2 groups."
+    )
+    assert words.effect([_rows(**CERTAIN), *both], "patient", MEANS).endswith(
+        "It is too noisy to tell how many values are outside the bounds."
+    )
 
 
 def test_people_in_too_many_groups_are_said_where_people_are_counted() -> None:
@@ -165,6 +191,13 @@ def test_people_in_too_many_groups_are_said_where_people_are_counted() -> None:
 def test_details_and_the_line_under_a_table_have_the_same_end_of_a_share() -> None:
     assert words.number_cells(_rows())[2] == "at most 9.29 % of these"
     assert words.number_cells(_rows(**CERTAIN))[2] == "at least 7.94 %"
+
+
+def test_a_number_of_people_over_a_limit_is_not_said_to_be_higher() -> None:
+    """Each person over a limit is counted once; only rows of a person are counted up to a limit."""
+    people = _line(share_upper=0.1, upper=20, limit=3)
+    assert words.explain(people).endswith(": 95 % interval for the privacy noise only")
+    assert words.explain(_rows()).endswith("so the true number of rows may be higher")
 
 
 def test_a_line_that_is_too_noisy_keeps_its_numbers_in_json() -> None:

@@ -104,6 +104,24 @@ def test_the_file_beside_a_table_says_which_values_are_too_noisy_to_use(private:
     assert "values too noisy to use" in answered.about_csv()
 
 
+@pytest.mark.parametrize(("age", "share"), [(0.0, (0.5, 0.95)), (2.5, (0.97, 1.03)), (5.0, (1.2, 2.0))])
+def test_the_predicted_error_of_a_mean_is_that_in_the_middle_of_the_bounds(
+    tmp_path: Path, age: float, share: Any
+) -> None:
+    """Pages called it a worst case. A mean near the upper bound has a larger error, at most twice as large."""
+    table = pa.table({"who": list(range(20_000)), "age": [age] * 20_000})
+    account = ts.Ledger(tmp_path / "budget.db").open("clinic", budget=ts.zcdp(rho=10))
+    private = ts.Private(table, account=account).table(unit="who")
+    plan = private.per_unit(max_groups=1, max_rows_per_group=1).bounds(age=(0, 5)).agg(age=ts.mean("age")).plan(rho=0.5)
+    assert "for values with a mean in the middle of the bounds)" in plan.explain()
+    row = plan.release(why="x").rows[0]
+    high = 2.0 * (row["age_upper"] - row["age"])
+    low = 2.0 * (row["age"] - row["age_lower"])
+    least, most = share
+    predicted = 2.0 * plan.error_by_size([20_000])["age"][20_000]
+    assert least < max(high, low) / predicted < most
+
+
 def test_one_more_group_is_one_group() -> None:
     data = {"g": list("abcd"), "m": [2] * 4, "m_lower": [0] * 4, "m_upper": [4] * 4}
     assert "of a, b, c and 1 more group (the" in too_noisy_to_use(data, {"m": (0.0, 5.0)}, ["g"])

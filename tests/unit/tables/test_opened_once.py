@@ -220,6 +220,26 @@ def test_a_file_that_a_program_registered_by_its_path_has_no_second_name(
         plan_of(tmp_path / "second.parquet", own).release(why="x")
 
 
+def test_files_in_a_folder_that_a_program_registered_by_its_path_belong_to_its_population(
+    tmp_path: Path, ledger: ts.Ledger, own: Account
+) -> None:
+    """Also through a link, files that are new, and as a public file."""
+    (tmp_path / "people" / "year=2024").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "people")
+    path = write(tmp_path / "people" / "old.parquet", PRIVATE)
+    clinic = ledger.open("clinic", budget=ts.zcdp(rho=100), unit="who")
+    clinic.register("people", source=str(tmp_path / "link"))
+    new = write(tmp_path / "people" / "year=2024" / "new.csv", PRIVATE)
+    for name in (path, new, tmp_path / "link" / "old.parquet"):
+        with pytest.raises(Refused, match="belongs to population 'clinic'"):
+            plan_of(name, own).release(why="x")
+    assert plan_of(path, clinic).release(why="x").receipt is not None
+    beside = write(tmp_path / "beside.csv", OWN)
+    assert plan_of(beside, own).release(why="x").receipt is not None
+    with pytest.raises(Refused, match="not public"):
+        ts.Private(beside, account=own).table(unit="who").join(str(new), on="who")
+
+
 def test_a_file_of_two_populations_is_refused(tmp_path: Path, ledger: ts.Ledger) -> None:
     """Two registered paths that came to be one file: no account can pay for both."""
     one, two = write(tmp_path / "one.csv", 5), write(tmp_path / "two.csv", 6)

@@ -160,6 +160,7 @@ def test_a_damaged_footer_is_refused(tmp_path: Path, cut: int) -> None:
         "a list of a million million truth values": b"\x59\xf1" + b"\xff" * 5 + b"\x7f",
         "a number without an end": b"\x15" + b"\x80" * 100_000,
         "a map of a million million pairs": b"\x5b" + b"\xff" * 5 + b"\x7f\x11",
+        "a list for the meaning of a column": b"\x29\x2c\x55\x02\x00\x69\x05\x00\x00",
     }.values(),
 )
 def test_a_footer_that_names_any_number_is_damaged(tmp_path: Path, footer: bytes) -> None:

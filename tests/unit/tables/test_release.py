@@ -146,7 +146,7 @@ def test_rows_over_the_cap_keep_their_weight(kind: pa.DataType, rows: list[int |
 def test_stages_are_told_as_they_begin(account: Account) -> None:
     told: list[str] = []
     plan_for(account, awkward()).release(why="report", progress=told.append)
-    assert told == ["cells", "totals", "caps and bounds"]
+    assert told == ["cells", "totals", "limits and bounds"]
 
 
 def test_stages_do_not_tell_how_large_a_table_is(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:

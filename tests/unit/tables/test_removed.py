@@ -173,7 +173,8 @@ def test_a_release_says_what_its_intervals_are_about_wherever_it_is_shown(accoun
     assert first["about"] == INTERVALS
     assert n["about"] == "number of rows; a patient counts with at most 1 row"
     assert "total of cost; values below 0 count as 0, above 10 as 10" in c["about"]
-    assert [(line["what"], line["value"]) for line in rest] == [(each.what, str(each.value)) for each in made.removed()]
+    removed = [(each.label, str(each.value)) for each in made.removed()]
+    assert [(line["what"], line["value"]) for line in rest] == removed
 
 
 def test_without_a_share_nothing_is_told(account: Account) -> None:

@@ -136,7 +136,7 @@ def test_where_a_later_share_cannot_be_sorted_all_are_made_by_sql_and_nobody_is_
     told: list[str] = []
     agrees(plan, run.integers(plan, told.append), table.to_pylist())
     assert next(calls, "used up") == "used up"
-    assert told == usual == ["cells", "totals", "caps and bounds"]
+    assert told == usual == ["cells", "totals", "limits and bounds"]
 
 
 def test_ties_between_places_are_broken_as_in_sql(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import importlib.util
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 
 import tallystick as ts
 from sweeps import share
-from tallystick.errors import Refused, TallystickError
+from tallystick.errors import Refused, TallystickError, Unavailable
 from tallystick.ledger import Ledger
 from tallystick.publish.datasets import identified
 from tallystick.tables import identity
@@ -957,3 +959,76 @@ def test_files_are_read_as_spark_reads_them_or_refused_before_the_charge(spark: 
     spark.sql("DROP TABLE cased")
     assert len(account.history()) == 1
     assert account.history()[0].state == "COMMITTED"
+
+
+def test_nothing_before_the_charge_depends_on_a_row(spark: Any, tmp_path: Path) -> None:
+    """An error of a view or data frame is charged, so that it is no free answer. Columns inside others are not read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (tmp_path / "deep_times").mkdir()
+    far = pa.array([{"at": 1 << 62}, {"at": 0}], pa.struct([("at", pa.timestamp("ms"))]))
+    pq.write_table(pa.table({"who": [1, 2], "visit": far}), tmp_path / "deep_times" / "part-0.parquet")
+    columns = "who BIGINT, visit STRUCT<at: TIMESTAMP>"
+    spark.sql(f"CREATE TABLE deep_times ({columns}) USING parquet LOCATION '{tmp_path / 'deep_times'}'")
+    raising = "SELECT IF(who = 2, raise_error('a row'), who) AS who FROM"
+    spark.sql(f"CREATE TEMPORARY VIEW a_view AS {raising} deep_times")
+    spark.sql(f"CREATE TEMPORARY VIEW of_values AS {raising} VALUES (1L), (2L) AS t(who)")
+    ledger = Ledger(tmp_path / "ledger.db")
+    try:
+        for name, state in {"deep_times": "COMMITTED", "a_view": "CLOSED", "of_values": "CLOSED"}.items():
+            account = ledger.open(name, budget=ts.zcdp(rho=9000), unit="person")
+            with contextlib.suppress(Unavailable):
+                people_counted(account, spark, name)
+            assert [charge.state for charge in account.history()] == [state], name
+    finally:
+        for view in ("a_view", "of_values"):
+            spark.catalog.dropTempView(view)
+        spark.sql("DROP TABLE deep_times")
+
+
+def test_a_file_that_spark_cannot_read_is_refused_before_the_charge(spark: Any, tmp_path: Path) -> None:
+    """Spark reads a column of local times from no file that says UTC. It reads the smallest file last."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    place = tmp_path / "local times"
+    place.mkdir()
+    moment = datetime.datetime(2020, 1, 1)
+    for number in range(20):
+        rows = pa.table({"who": range(99), "at": pa.array([moment] * 99, pa.timestamp("us"))})
+        pq.write_table(rows, place / f"{number}.parquet", compression="none")
+    odd = pa.table({"who": [1], "at": pa.array([moment], pa.timestamp("us", tz="UTC"))})
+    pq.write_table(odd, place / "odd.parquet", use_dictionary=False, store_schema=False)
+    spark.sql(f"CREATE TABLE local_times (who BIGINT, at TIMESTAMP_NTZ) USING parquet LOCATION '{place}'")
+    account = Ledger(tmp_path / "ledger.db").open("clinic", budget=ts.zcdp(rho=9000), unit="person")
+    days = ts.Private(spark, account=account).table("local_times", unit="who")
+    rows_of_2020 = days.filter(ts.col("at") > datetime.date(2019, 1, 1)).per_unit(max_groups=1, max_rows_per_group=1)
+    plan = rows_of_2020.agg(n=ts.count()).plan(rho=1000)
+    with pytest.raises(Refused, match="cannot read a file"):
+        plan.release(why="try")
+    assert account.history() == []
+    (place / "odd.parquet").unlink()
+    spark.sql("REFRESH TABLE local_times")
+    assert plan.release(why="try").data["n"] == [99]
+    spark.sql("DROP TABLE local_times")
+
+
+def test_snapshots_are_found_below_a_folder_of_any_name(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark reads no rows where it finds no folder. So a folder that it does not find is refused."""
+    place = tmp_path / "a b%20[c]{d}é"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    account = Ledger(tmp_path / "ledger.db").open("clinic", budget=ts.zcdp(rho=9000), unit="person")
+    assert people_counted(account, spark, "clinic.visits") == 3
+    made = spark_local.index_at
+
+    def elsewhere(root: Any, *others: Any) -> Any:
+        return made(root.suffix("-not-there"), *others)
+
+    monkeypatch.setattr(spark_local, "index_at", elsewhere)
+    with pytest.raises(Refused, match="private copies"):
+        people_counted(account, spark, "clinic.visits")
+    assert len(account.history()) == 1

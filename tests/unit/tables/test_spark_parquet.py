@@ -14,6 +14,7 @@ import pyarrow.parquet.encryption as pe
 import pytest
 
 from tallystick.errors import Refused
+from tallystick.tables.engines import spark_parquet
 from tallystick.tables.engines.parquet_footer import footer_of
 from tallystick.tables.engines.spark_parquet import _remote_footer, refuse_unreadable
 from unit.tables.spark_sessions import shared_session
@@ -91,6 +92,25 @@ def test_what_spark_wrote_about_the_columns_is_not_believed(tmp_path: Path) -> N
     pq.write_table(rows.replace_schema_metadata({"org.apache.spark.sql.parquet.row.metadata": text}), tmp_path / "a")
     with pytest.raises(Refused, match="another type"):
         look(tmp_path / "a", {"a": "double"})
+
+
+def test_one_file_of_each_schema_is_named_and_few_schemas_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some types differ for Spark alone, so it reads a row of one file of each schema before the charge."""
+    moments = {"a local": pa.timestamp("us"), "b in UTC": pa.timestamp("us", tz="UTC"), "c": pa.timestamp("us")}
+    for name, kind in moments.items():
+        pq.write_table(pa.table({"a": pa.array([MOMENT], kind)}), tmp_path / name)
+    pq.write_table(
+        pa.table({"a": pa.array([MOMENT], pa.timestamp("us")), "half": pa.nulls(1, pa.float16())}), tmp_path / "d"
+    )
+    (tmp_path / "e").write_bytes(b"")
+    files = [path.as_uri() for path in sorted(tmp_path.iterdir())]
+    examples = refuse_unreadable(files, {"a": "timestamp_ntz"}, None, None)
+    assert {Path(file).name for file in examples} == {"c", "b%20in%20UTC", "d"}
+    monkeypatch.setattr(spark_parquet, "_MOST_SCHEMAS", 2)
+    with pytest.raises(Refused, match="3 different schemas"):
+        refuse_unreadable(files, {"a": "timestamp_ntz"}, None, None)
 
 
 def test_damaged_and_encrypted_files_are_refused(tmp_path: Path) -> None:

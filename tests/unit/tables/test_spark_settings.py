@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 import resource
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -75,6 +76,7 @@ def ask(spark: Any, tmp_path: Path) -> Any:
         "spark.task.maxFailures",
         "spark.dynamicAllocation.cachedExecutorIdleTimeout",
         "spark.sql.codegen.cache.maxEntries",
+        "spark.yarn.max.executor.failures",
         "spark.of.a.plugin",
     ],
 )
@@ -200,6 +202,7 @@ def hadoop(spark: Any, name: str, value: str) -> Iterator[None]:
     ("name", "value"),
     [
         ("io.file.buffer.size", "2147483647"),
+        ("mapreduce.input.pathFilter.class", "org.apache.hadoop.mapred.OutputLogFilter"),
         ("io.file.buffer.size", "64k"),
         ("ipc.maximum.response.length", "1000"),
         ("parquet.page.verify-checksum.enabled", "true"),
@@ -310,6 +313,46 @@ def test_a_filter_that_keeps_the_log_on_is_refused(spark: Any, tmp_path: Path) -
             ask(spark, tmp_path)
     finally:
         configuration.removeFilter(kept)
+    assert ask(spark, tmp_path).used.a0 > 0
+
+
+def test_the_python_side_of_spark_logs_nothing_during_a_release(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Py4J logs all answers of Spark, with the text of an error and with settings that can be passwords."""
+    raising = "SELECT who, IF(who = 8, raise_error('the row ' || who * 1111), 1) AS n FROM visits"
+    spark.sql(raising).createOrReplaceTempView("raising")
+    names = ("py4j.clientserver", "py4j.java_gateway")
+    account = Ledger(tmp_path / "ledger.db").open("clinic", budget=ts.zcdp(rho=9), unit="person")
+    asked_of = ts.Private(spark, account=account).table("raising", unit="who")
+    plan = asked_of.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.sum("n", 0, 1)).plan(rho=0.1)
+    with ExitStack() as levels_of_python, hadoop(spark, "fs.s3a.secret.key", "CANARY"):
+        for name in names:
+            levels_of_python.enter_context(caplog.at_level(logging.DEBUG, name))
+        caplog.clear()
+        with pytest.raises(Unavailable):
+            plan.release(why="try")
+        logged = caplog.text
+        is_on_again = all(logging.getLogger(name).isEnabledFor(logging.DEBUG) for name in names)
+    spark.catalog.dropTempView("raising")
+    assert account.used.a0 > 0
+    assert "the row" not in logged
+    assert "CANARY" not in logged
+    assert is_on_again
+
+
+def test_a_log_whose_configuration_is_read_again_is_refused(spark: Any, tmp_path: Path) -> None:
+    """The levels would come back during a release."""
+    (tmp_path / "log4j2.properties").write_text("monitorInterval=30\nrootLogger.level=off\n")
+    context = spark._jvm.org.apache.logging.log4j.core.LoggerContext.getContext(False)
+    before = context.getConfigLocation()
+    context.setConfigLocation(spark._jvm.java.io.File(str(tmp_path / "log4j2.properties")).toURI())
+    try:
+        with pytest.raises(Refused, match="monitorInterval"):
+            ask(spark, tmp_path)
+    finally:
+        context.setConfigLocation(before)
+        spark.sparkContext.setLogLevel("OFF")
     assert ask(spark, tmp_path).used.a0 > 0
 
 

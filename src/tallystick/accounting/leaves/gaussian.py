@@ -166,7 +166,7 @@ class Gdp(Leaf):
 
 @constructor
 def gdp(*, mu: float, adjacency: Any = Adjacency.ADD_REMOVE, unit: str | None = None) -> PrivacyLoss:
-    """mu-Gaussian differential privacy; mu = 0 is no loss.
+    """mu-Gaussian differential privacy; mu = 0 loses nothing.
 
     >>> gdp(mu=0).delta(epsilon=0)
     0.0

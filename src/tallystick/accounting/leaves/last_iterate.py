@@ -185,7 +185,7 @@ class Walked(Leaf):
         return self.mu
 
     def replaced(self) -> Leaf | None:
-        """The same walk in units of two displacements: neither of the two records moves a step by more than one.
+        """Return the walk in units of two displacements: neither of the two records moves a step by more than one.
 
         So it is still one of which only the end is seen, and only proved to be enough.
         """

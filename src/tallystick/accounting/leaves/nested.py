@@ -275,7 +275,7 @@ class Half:
     """Mass that is certainly at infinity."""
 
     def joined(self, other: Half) -> Half:
-        """The same profile at the knots of both."""
+        """Return the profile at the knots of both."""
         epsilon = np.concatenate([self.epsilon, other.epsilon])
         order = np.argsort(epsilon)
         upper, lower = np.append(self.upper, other.upper)[order], np.append(self.lower, other.lower)[order]
@@ -344,7 +344,7 @@ def ladder(terms: Terms, direction: Direction) -> Array:
     target = max(side.infinity * 1.0001 + 1e-300, 1e-40)
     top = side.epsilon_about(target) if target < 1.0 else 1.0
     top = min(top, side.highest) if math.isfinite(min(top, side.highest)) else 600.0
-    # Far-out knots of a composition cost seconds together, and nobody needs the fine shape of such a loss.
+    # Far-out knots of a composition cost seconds together, and the fine shape of such a loss is not needed.
     count = (RUNGS if top < LOUD else RUNGS // 2) if side.composed else 2 * RUNGS
     if side.composed and side.total_variation < FAINT:
         count = RUNGS // 4

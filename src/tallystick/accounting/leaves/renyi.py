@@ -187,7 +187,7 @@ def zcdp(
     adjacency: Any = Adjacency.ADD_REMOVE,
     unit: str | None = None,
 ) -> PrivacyLoss:
-    """delta-approximate rho-zCDP. Only a Renyi curve is known, so read-outs are conversions: upper bounds.
+    """delta-approximate rho-zCDP. Only a Renyi curve is known, so values are conversions: upper bounds.
 
     With an ``offset`` xi it is (xi, rho)-zCDP: divergence at most xi + rho * order.
 

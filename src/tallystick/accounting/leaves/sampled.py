@@ -267,7 +267,7 @@ def _binomial(base: Leaf, rate: float, order: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _whole_orders(base: Leaf, rate: float) -> Array:
-    """The same at the orders 1, 2, ... as far as the curve goes.
+    """Return the logarithms of the moments at the orders 1, 2, ... as far as the curve goes.
 
     The weights C(order, k) (1-q)^{order-k} q^k add up to one, so that only moments less one count, which keep their
     digits where they are small.
@@ -282,7 +282,10 @@ def _whole_orders(base: Leaf, rate: float) -> Array:
 
 
 def _series(base: Leaf, rate: float, order: Array) -> Array:
-    """The same between whole orders: the terms below the order, and for the rest either the next or (qL)^order."""
+    """Return the logarithms of the moments between whole orders.
+
+    These are the terms below the order, and for the rest either the next or (qL)^order.
+    """
     below = np.floor(order)
     k = np.arange(0.0, float(below.max()) + 1.0)
     logs = _log_weights(order[:, None], k, rate)

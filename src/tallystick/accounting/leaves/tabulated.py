@@ -183,7 +183,7 @@ def from_tradeoff(
 def _outcomes(alpha: Numbers, beta: Numbers) -> Outcomes:
     """Every piece of f is an outcome, and what f misses at alpha = 0 one that gives all away.
 
-    Outcomes are told apart by their ratios alone, so pieces that are not in convex order are taken as if they were. A
+    Outcomes differ by their ratios alone, so pieces that are not in convex order are taken as if they were. A
     knot above an earlier one is above the hull, and is put down to that one's height, where it still is.
     """
     heights = [Fraction(b) for b in np.minimum.accumulate(np.array(beta)).tolist()]

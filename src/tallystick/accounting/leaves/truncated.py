@@ -106,12 +106,12 @@ CUT_CHOICES = (
 )
 """There is no default: the safe choice is seldom useful, and only the caller can make the claim of the others."""
 SELDOM = 1e-200
-"""A cut that is less likely than this is charged as any ranking: its share would not be told from rounding."""
+"""A cut that is less likely than this is charged as any ranking: rounding would hide its share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut(Wrapper):
-    """The same where the ``largest`` units that rank first are kept: the unit enters for at most one other.
+    """A sample of which the ``largest`` units that rank first are kept: the unit enters for at most one other.
 
     ``random``: all rankings are equally likely, and ``population`` is the size of the data, not a bound on it.
     """
@@ -239,7 +239,7 @@ def binomial_tail(trials: int, chance: float, least: int) -> Bounds:
 
 
 def _terms(trials: int, least: int, log_in: float, log_out: float, odds: float) -> Bounds:
-    """The same beyond the mean, where each term is less than the one before."""
+    """Return the tail beyond the mean, where each term is less than the one before."""
     parts = (math.lgamma(trials + 1.0), math.lgamma(least + 1.0), math.lgamma(trials - least + 1.0))
     powers = (least * log_in, (trials - least) * log_out)
     log_first = parts[0] - parts[1] - parts[2] + powers[0] + powers[1]

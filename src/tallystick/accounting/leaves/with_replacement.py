@@ -3,7 +3,7 @@
 Under replace-one neighbours the changed unit is drawn K ~ Binomial(draws, 1/population) times. With eta = P(K > 0) the
 step's profile at 1 + eta (a - 1), a >= 1, is at most the sum over k >= 1 of P(K = k) times the base's profile at a for
 groups of k (Balle, Barthe, Gaboardi 2018; docs/theory/subset-sampling.md): sampling, at rate eta, of a release for a
-group whose size is told.
+group whose size is known.
 """
 
 from __future__ import annotations

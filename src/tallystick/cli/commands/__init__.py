@@ -1,1 +1,1 @@
-"""One file per command (``read`` holds the two plain read-outs). Each reads options, calls the library, answers."""
+"""One file per command (``read`` holds epsilon and delta). Each reads options, calls the library, answers."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.commands import account_requests
-from tallystick.cli.commands.budget import left_text
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.cli.proposing import AsRequest, Form, RequestWhy, reason_of, request
 from tallystick.cli.question import listed
@@ -38,10 +37,10 @@ def open_(
         str | None, typer.Option("--partition", help="With --parent: the parent pays the largest block of this name.")
     ] = None,
     by: Annotated[
-        str, typer.Option("--by", help="How --partition assigns units: 'unit id' or 'public attribute'.")
+        str, typer.Option("--by", help="How --partition assigns people: 'unit id' or 'public attribute'.")
     ] = "unit id",
     one_block_per_unit: Annotated[
-        bool, typer.Option("--one-block-per-unit", help="You vouch that a unit lies in one block of the partition.")
+        bool, typer.Option("--one-block-per-unit", help="You vouch that each person lies in one block.")
     ] = False,
     where: Annotated[
         list[str] | None,
@@ -139,7 +138,7 @@ def say(out: Console, account: Account) -> None:
         *([f"         that is {limit}"] if limit else []),
         *([f"         {WHAT_RHO_IS}"] if account.currency.kind == "zcdp" else []),
         f"used     {account.used}" + (f"   ({used})" if used else ""),
-        f"left     {left_text(account.remaining, account.limit)}",
+        f"left     {account.remaining.of_limit(account.limit)}",
     ]
     parent = account.parent
     if parent is not None:

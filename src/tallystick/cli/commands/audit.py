@@ -111,7 +111,7 @@ def plan(
     runs: Annotated[int, typer.Option("--runs", help="Independent training runs.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """How many guesses to declare, from the claim alone."""
+    """Return how many guesses to declare, from the claim alone."""
     from tallystick.accounting.expression import read_loss
     from tallystick.audit.guesses import plan_one_run
 
@@ -205,7 +205,7 @@ def ledger(place: Place = None, as_json: Json = False) -> None:
 
 
 def _page(path: Path | None) -> Path | None:
-    """Where the report goes, if a page can be written there: checked before anything is drawn."""
+    """Return the place of the report after a check, before any draw, that a page can be written there."""
     if path is None:
         return None
     if path.suffix.lower() not in (".html", ".htm") or path.is_dir() or not path.absolute().parent.is_dir():

@@ -5,17 +5,17 @@ from __future__ import annotations
 import shlex
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from tallystick.cli.output import Answer, Details, Json, Place, Quiet, Screen, deliver
 from tallystick.cli.wording import running_command
-from tallystick.digits import moment, percent_up, plural
-from tallystick.errors import InvalidInput
+from tallystick.digits import decimal_down, moment, percent_up, plural, up
+from tallystick.errors import InvalidInput, TallystickError
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.denial import counts_that_fit
-from tallystick.ledger.filters import WHAT_RHO_IS, Amount, why_quoted
+from tallystick.ledger.filters import WHAT_RHO_IS, why_quoted
 from tallystick.printing import visible
 from tallystick.tables.layout import Column
 from tallystick.tables.layout import lines as lines_of
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from tallystick.ledger import Account, Event
     from tallystick.ledger.account import Spender
+    from tallystick.publish.datasets import Dataset
 
 WIDTH, ROWS = 40, 10
 DONE = "COMMITTED"
@@ -56,12 +57,14 @@ def budget(
             from tallystick.plots import save, spending
 
             save(spending(chosen), plot)
+        total = None if quiet and not as_json else sum_that_fits(chosen)
         facts = {
             **chosen.to_dict(),
             "history": [event.to_dict() for event in events],
             "spent_by": [{**each._asdict(), "amount": each.amount.to_dict()} for each in people],
             **({} if plot is None else {"plot": str(plot)}),
             "fits": [{"counts": number, "error": error} for number, error in fits],
+            "fitting_sum": None if total is None else total._asdict(),
         }
         asked = {"ledger": place_of(ledger), "account": account}
 
@@ -70,7 +73,7 @@ def budget(
             screen.result([account_title(chosen), "", *amount_lines(chosen)])
             if not quiet:
                 screen.result(["", *history_lines(chosen, events), *spender_lines(people)])
-                screen.result(["", *fit_lines(chosen, fits)])
+                screen.result(["", *fit_lines(chosen, fits, total)])
             screen.note(detail_lines(chosen) if details else [])
 
         deliver(Answer("budget", asked, facts, say), as_json=as_json)
@@ -86,26 +89,12 @@ def amount_lines(account: Account) -> list[str]:
     used, limit, left = account.used, account.limit, account.remaining
     columns = [
         Column("", ("limit", "used", "left"), is_text=True),
-        Column("", (str(limit), str(used), left_text(left, limit)), is_text=True),
+        Column("", (str(limit), str(used), left.of_limit(limit)), is_text=True),
         Column("", (account.in_epsilon(limit), account.in_epsilon(used), ""), is_text=True),
     ]
     share = Fraction(used.a0, limit.a0)
     lines = [*lines_of(columns)[1:], f"[{bar(used.a0, limit.a0)}] {percent_up(share)} used"]
     return [f"  {line}" for line in lines]
-
-
-LITTLE: Final = Fraction(1, 1000)
-"""Share of a limit below which people read that nothing is left."""
-
-
-def left_text(left: Amount, limit: Amount) -> str:
-    """Return what is left for people; JSON has all digits.
-
-    >>> from tallystick.ledger.filters import Filter
-    >>> left_text(Amount(Filter("approx"), 45564), Amount(Filter("approx"), 10**12))
-    'nothing'
-    """
-    return "nothing" if left.a0 < LITTLE * limit.a0 else left.text(upward=False)
 
 
 def history_lines(account: Account, events: list[Event]) -> list[str]:
@@ -138,7 +127,41 @@ def spender_lines(people: list[Spender]) -> list[str]:
     return ["", *(f"  {line}" for line in lines_of(columns))]
 
 
-def fit_lines(account: Account, fits: list[tuple[int, int]]) -> list[str]:
+class FittingSum(NamedTuple):
+    """A sum over all rows of a dataset that all of what is left could pay, and its 95 % error."""
+
+    dataset: str
+    column: str
+    error: float
+
+
+def sum_that_fits(account: Account) -> FittingSum | None:
+    """Return the sum of a column with bounds that what is left could pay; None without such a column or budget."""
+    from tallystick.publish import datasets  # start-up: most budgets are asked often
+
+    argument = {"zcdp": "rho", "approx": "epsilon"}.get(account.currency.kind)
+    if argument is None or account.closed:
+        return None
+    for name, dataset in datasets.known(account.ledger).items():
+        columns = [column for column, _, _ in dataset.table["bounds"]]
+        if dataset.population != account.name or not columns or dataset.retired is not None:
+            continue
+        try:
+            return FittingSum(name, columns[-1], _error_of_sum(dataset, columns[-1], argument, account))
+        except TallystickError:  # no limit per person, or too little is left
+            continue
+    return None
+
+
+def _error_of_sum(dataset: Dataset, column: str, argument: str, account: Account) -> float:
+    from tallystick.tables.measures import sum as total  # loads the tables
+
+    cost: dict[str, Any] = {argument: float(decimal_down(account.remaining.first))}
+    plan = dataset.opened(account).agg(total=total(column)).plan(**cost)
+    return float(plan.error()["total"])
+
+
+def fit_lines(account: Account, fits: list[tuple[int, int]], total: FittingSum | None = None) -> list[str]:
     """Return what could still be published."""
     known = [(number, error) for number, error in fits if number]
     if not known:
@@ -148,6 +171,9 @@ def fit_lines(account: Account, fits: list[tuple[int, int]]) -> list[str]:
         f"  {number:,} more count{'s' * (number > 1)} with an error of ±{error} {plural(account.unit)}"
         for number, error in known
     ]
+    if total is not None:
+        named = f"{visible(total.column)} over all rows of {visible(total.dataset)}"
+        offers.append(f"  1 sum of {named} with an error of ±{up(total.error)}")
     return [
         "With what is left you could publish, for example,",
         *(f"{offer}, or" for offer in offers[:-1]),

@@ -97,7 +97,7 @@ def verify(
 ) -> None:
     """Compare a card with the ledger, part by part, and say what was not checked. Exit 6 when they differ.
 
-    Exit 4 when everything else agrees, and the limit was raised since or the text of a page could not be checked.
+    Exit 4 when everything else agrees, and the limit was raised since, or a page or a table could not be checked.
     """
     from tallystick.cards import check_card, read_card
     from tallystick.cards.card import is_page
@@ -121,7 +121,9 @@ def verify(
     if outdated:
         raise Refused("\n".join([_OUTDATED, *(str(each) for each in outdated)]), code="limit_raised")
     unverified = [finding for finding in findings if finding.is_unverified]
-    if unverified and not data_only:
+    if data_only:  # the card alone may have unverified words; a table that was given is not a part of it
+        unverified = [finding for finding in unverified if finding.is_of_table]
+    if unverified:
         raise _not_verified(unverified)
     checked = [finding for finding in findings if finding.is_checked]
     others = [finding for finding in findings if not finding.is_checked]
@@ -148,13 +150,17 @@ def _not_verified(parts: list[Finding]) -> Refused:
 
     is_page_open = any(each.what == PAGE for each in parts)
     first, code = (_UNVERIFIED, _NO_PAGE) if is_page_open else (_UNVERIFIED_PARTS, _NO_PARTS)
-    return Refused("\n".join([first, *map(str, parts)]), remedies=_DATA_ONLY, code=code)
+    of_table = [each for each in parts if each.is_of_table]
+    without_table = [_NO_TABLE] if of_table else []
+    remedies = [*without_table, *([] if len(of_table) == len(parts) else _DATA_ONLY)]
+    return Refused("\n".join([first, *map(str, parts)]), remedies=remedies, code=code)
 
 
 _OTHER_TABLE = "the table file differs from what was published. Card and ledger agree"
 _PAGES = (".html", ".htm")
 _NO_PAGE = "page_not_verified"
 _DATA_ONLY = (Remedy("set_argument", argument="data_only", value=True),)
+_NO_TABLE = Remedy("rewrite", to="leave --table out: then the card alone is checked")
 _AGREES = "The card agrees with the ledger in every part that was checked."
 _DATA_AGREES = "The data of the card agree with the ledger in every part that was checked. The page was not checked."
 _UNVERIFIED = "the text of the page could not be verified. The data of the card agree with the ledger:"

@@ -1,4 +1,4 @@
-"""``tallystick certificate``: hand out a number that a stranger can check, and check one."""
+"""``tallystick certificate``: write a number that another person can check, and check one."""
 
 from __future__ import annotations
 

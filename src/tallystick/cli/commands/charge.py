@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallystick.cli.commands.budget import DONE
 from tallystick.cli.output import Answer, DryRun, Expression, Json, Place, Why, deliver
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
@@ -37,11 +38,12 @@ def list_(
             ((each.name, event) for each in accounts for event in each.history()), key=lambda one: one[1].charge
         )
         facts = {"charges": [{"account": name, **event.to_dict()} for name, event in events]}
+        paid = [one for one in events if one[1].amount.a0 or one[1].amount.a1 or one[1].state != DONE]
 
         has_several = len({event.principal for _, event in events}) > 1
 
         def say(out: Console) -> None:
-            for name, event in events:
+            for name, event in paid:
                 shown = by_name[name].release_epsilon(event.amount, event.loss)
                 price = f"{event.amount} ({shown})" if shown else f"{event.amount}"
                 by = f"  {event.by or '(not recorded)'}" if has_several else ""
@@ -49,6 +51,10 @@ def list_(
                     f"{event.charge:>6}  {moment(event.at)}  {event.state:<9}  {name}{by}  {price}  {event.why}",
                     soft_wrap=True,
                     markup=False,
+                )
+            if len(paid) < len(events):
+                out.print(
+                    f"{len(events) - len(paid):,} steps of runs that were paid as a whole are left out; see --json"
                 )
             if not events:
                 out.print("no charges yet")
@@ -94,9 +100,10 @@ def add(
             "dry_run": dry_run,
         }
         asked = {"ledger": place_of(ledger), "expression": expression, "why": why, "key": key, "delta": delta}
-        done = f"paid before, as ledger entry {number}" if not fresh else f"ledger entry {number}: {amount}"
-        done = f"would charge {amount}" if number is None else done
-        line = f"{done}; {payer.name} has {payer.remaining.text(upward=False)} left"
+        done = f"Charged {amount} to {payer.name} as ledger entry {number}. Left:"
+        done = f"Asked before: this is ledger entry {number}. Nothing was charged. Left:" if not fresh else done
+        done = f"Would charge {amount} to {payer.name}. Nothing was charged. Left now:" if number is None else done
+        line = f"{done} {payer.remaining.of_limit(payer.limit)}."
         deliver(
             Answer("charge.add", asked, facts, lambda out: out.print(line, soft_wrap=True, markup=False)),
             as_json=as_json,

@@ -1,4 +1,4 @@
-"""``tallystick compare``: one composition under every accounting method, bounds and approximations told apart."""
+"""``tallystick compare``: one composition under every accounting method, with bounds and approximations marked."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -20,7 +20,7 @@ from tallystick.digits import typed
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, opened_if_there, place_of
 from tallystick.ledger.budget import Budget, read_limit
-from tallystick.ledger.filters import Amount
+from tallystick.ledger.filters import Amount, Filter
 from tallystick.publish import datasets
 from tallystick.rounding import read_amount
 from tallystick.tables.sources import PublicUse, public_file
@@ -82,7 +82,7 @@ LeastPrice = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What ``dataset add`` and ``dataset update`` say about a table."""
+    """Statements of ``dataset add`` and ``dataset update`` about a table."""
 
     source: str
     table: str | None
@@ -111,7 +111,7 @@ class Registration:
         return capped.bounds(**limits)
 
     def dataset(self, table: Table, name: str, population: str, ledger: str | None, *, ask: bool) -> datasets.Dataset:
-        """The data set as it is to be registered; ``ask`` asks a person at the terminal what only they can say."""
+        """The dataset as it is to be registered; ``ask`` asks a person at the terminal what only they can say."""
         listed = _key_lists(self.keys, table, ledger)
         asking = _asking(table, listed, self.prices, key_delta=self.key_delta, version=self.version)
         own = datasets.identified(table)
@@ -120,7 +120,7 @@ class Registration:
 
     @property
     def least(self) -> PrivacyLoss | None:
-        """The least price of a plan, if one is named."""
+        """The least cost of a plan, if one is named."""
         return _limit("least_price", self.least_price, self.adjacency)
 
 
@@ -305,7 +305,7 @@ def _key_lists(keys: Repeated, table: Table, ledger: str | None) -> dict[str, li
 def _asking(
     table: Table, listed: Mapping[str, list[Any]], prices: Mapping[str, Repeated], **others: Any
 ) -> dict[str, Any]:
-    """What is registered for statements in SQL."""
+    """Return what is registered for statements in SQL."""
     from tallystick.publish.catalogue import registered
 
     named = {name: _price(name, text) for name, text in prices.items()}
@@ -315,7 +315,7 @@ def _asking(
 
 
 def _price(option: str, given: Repeated) -> dict[str, float]:
-    """``rho=0.01`` or ``epsilon=0.5,delta=1e-6`` as words of a price."""
+    """``rho=0.01`` or ``epsilon=0.5,delta=1e-6`` as words of a cost."""
     try:
         return {word: read_amount(word, value) for word, value in pairs(option, given, "rho=0.01").items()}
     except InvalidInput:
@@ -323,7 +323,7 @@ def _price(option: str, given: Repeated) -> dict[str, float]:
 
 
 def _decisions(given: Repeated, *, ask: bool) -> dict[str, str]:
-    """What a person must say, asked for once when there is somebody to ask."""
+    """Return the decisions that only a person can make, after one question if a person is at the terminal."""
     from tallystick.cards.contents import FIELDS, check_answers
 
     decisions: dict[str, str] = {}
@@ -363,10 +363,20 @@ def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], *, dr
         *([f"  cost     at least {dataset.least_price} for each query"] if dataset.least_price else []),
     ]
     if "left" in account:
-        symbol = {key: value for key, value in account["left"].items() if key not in ("filter", "a0", "a1")}
-        lines.append("  left     " + ", ".join(f"{key} {typed(value)}" for key, value in symbol.items() if value))
+        left, limit = _amount(account["left"]), _amount(account["limit"])
+        added = f" ({WHAT_RHO_DOES})" if left.filter.kind == "zcdp" else ""
+        lines.append(f"  left     {left.of_limit(limit)}{added}")
     for line in lines:
         out.print(line, soft_wrap=True, markup=False)
+
+
+WHAT_RHO_DOES: Final = "costs in rho add up"
+"""Meaning of rho, where a person sees it first."""
+
+
+def _amount(data: Mapping[str, Any]) -> Amount:
+    """Return an amount from its plain data."""
+    return Amount(Filter.named(data["filter"]), data["a0"], data["a1"])
 
 
 def _caps(table: Mapping[str, Any]) -> str:
@@ -425,7 +435,7 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
         account = book.open(dataset.population)
         book.recover()  # a worker that was killed closes its data, too
         facts, failed = account.to_dict(), account.failures()
-        left = f"  account  {account.name}: used {account.used} of {account.limit}"
+        left = f"  left     {account.remaining.of_limit(account.limit)}"
     result = {"name": name, **_facts(dataset), "account": facts, "closed_by": failed}
 
     def say(out: Console) -> None:

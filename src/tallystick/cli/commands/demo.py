@@ -212,7 +212,7 @@ def _document(text: str) -> Any:
 
 def _next(folder: Path) -> list[str]:
     ledger = shlex.quote(str(folder / "demo-ledger.db"))
-    # After `make demo` the command is in .venv/bin, which is on nobody's path.
+    # After `make demo` the command is in .venv/bin, which is not on the path.
     here = Path(sys.argv[0])
     named = here.name == "tallystick" and not shutil.which("tallystick")
     command = shlex.quote(str(here)) if named else "tallystick"

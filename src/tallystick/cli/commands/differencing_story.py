@@ -17,7 +17,7 @@ EPSILONS = (0.1, 0.3, 1.0, 3.0)
 
 
 def differencing_story(folder: Path, *, as_json: bool) -> None:
-    """The count before somebody joined and after: exact, rounded to tens, and with our noise."""
+    """The count before a person joined and after: exact, rounded to tens, and with our noise."""
     from tallystick.cli.commands.demo import drawn_into
 
     with working("differencing"):

@@ -72,7 +72,7 @@ def _say(out: Console, facts: dict[str, Any]) -> None:
 
 
 def _config_directory() -> dict[str, Any]:
-    """Where anchors and the signing key are kept, who chose the place, and whether this user can write there."""
+    """Return the place of anchors and signing key, who chose it, and whether this user can write there."""
     path = config_directory()
     names = (name for name in ("TALLYSTICK_CONFIG_DIR", "XDG_CONFIG_HOME") if os.environ.get(name))
     return {"path": shown(path), "set_by": next(names, "the home directory"), "state": _writable(path)}

@@ -1,4 +1,4 @@
-"""``tallystick fit``: a model of a registered data set, priced without opening data, fitted once per key."""
+"""``tallystick fit``: a model of a registered dataset, fitted once per key. Its cost needs no data."""
 
 from __future__ import annotations
 

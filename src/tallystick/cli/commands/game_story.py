@@ -1,6 +1,6 @@
 """``tallystick demo game``: the adaptive adversary's game (Algorithm 5), played turn by turn in the terminal.
 
-Somebody's bit decides which experiment runs. You choose the next mechanism, see its output, and choose again.
+A secret bit decides which experiment runs. You choose the next mechanism, see its output, and choose again.
 """
 
 from __future__ import annotations

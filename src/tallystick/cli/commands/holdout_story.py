@@ -24,7 +24,7 @@ Sample = tuple[Table, Table]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What an analyst reports, and what is true."""
+    """Return the report of an analyst, and the truth."""
 
     features: int
     reported: float

@@ -1,4 +1,4 @@
-"""``tallystick import``: re-price what another library recorded, and hold its epsilon against the certified one."""
+"""``tallystick import``: compute the epsilon of what another library recorded, and compare it with its own."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ DAYS_OFF = 3
 
 
 def linkage_story(folder: Path, *, as_json: bool) -> None:
-    """Names are gone, and yet two ratings with their days find nearly everybody; made-up viewers find nobody."""
+    """Find viewers without names: two ratings with their days find nearly all; made-up viewers find no one."""
     from tallystick.cli.commands.demo import drawn_into
 
     with working("linking"):

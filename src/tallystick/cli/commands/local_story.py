@@ -1,4 +1,4 @@
-"""``tallystick demo local``: a share of yes, when nobody adds noise, when a curator does, and when everybody does."""
+"""``tallystick demo local``: a share of yes without noise, with noise of a curator, and with noise of each person."""
 
 from __future__ import annotations
 

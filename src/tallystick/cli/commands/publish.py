@@ -1,7 +1,8 @@
-"""``tallystick publish``: price a table without opening any data, then release it, once per key, with its card."""
+"""``tallystick publish``: plan a table without opening any data, then release it, once per key, with its card."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from tallystick.cli import question as ask
 from tallystick.cli.commands.rehearse import rehearse
 from tallystick.cli.outcomes import perform, plan_lines, say_release, suggestion_lines, suggestion_notes
 from tallystick.cli.output import Answer, Details, DryRun, Json, Place, Quiet, Screen, deliver, working
+from tallystick.cli.wording import running_command
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.publish import datasets
@@ -137,8 +139,8 @@ def _saved(out: Path | None, plot: Path | None) -> list[str]:
     files = " and ".join(str(path) for path in (out, plot) if path is not None)
     lines = ["", f"Saved {files}. {nothing}" if files else nothing]
     if out is not None:
-        run = f"tallystick publish run {out} --key NAME --why REASON --out table.csv --card card.html"
-        lines.append(f"Next: {run}")
+        run = f"tallystick publish run {shlex.quote(str(out))} --key NAME --why REASON --out table.csv --card card.html"
+        lines.append(f"Next: {run}{running_command().ledger}")
     return lines
 
 

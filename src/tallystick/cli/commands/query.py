@@ -1,4 +1,4 @@
-"""``tallystick query``: one question, priced, paid, answered."""
+"""``tallystick query``: one question: plan it, pay for it, answer it."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def _say(out: Console, facts: dict[str, Any]) -> None:
 
 
 def _drawn(kind: str) -> Way:
-    """A density on [-1, 1], sampled exactly; the sums are made once per data set."""
+    """A density on [-1, 1], sampled exactly; the sums are made once per dataset."""
 
     def prepared(values: Values) -> Release:
         from tallystick import learn
@@ -170,7 +170,7 @@ def errors(sizes: Sequence[int], draws: int) -> dict[str, list[float]]:
 
 
 def slope(column: Sequence[float], sizes: Sequence[int]) -> float:
-    """Of the error against n, in logarithms, over the larger half of the sizes."""
+    """Return the slope of the error against n, in logarithms, over the larger half of the sizes."""
     half = len(sizes) // 2
     return float(np.polyfit(np.log(sizes[half:]), np.log(column[half:]), 1)[0])
 

@@ -1,4 +1,4 @@
-"""``tallystick sql``: a statement about registered data sets, priced, paid, answered."""
+"""``tallystick sql``: a statement about registered datasets: plan it, pay for it, answer it."""
 
 from __future__ import annotations
 

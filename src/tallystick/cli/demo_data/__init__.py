@@ -1,1 +1,1 @@
-"""The demo's data set: 10,000 people who do not exist, made by ``make_visits.py``."""
+"""The demo's dataset: 10,000 people who do not exist, made by ``make_visits.py``."""

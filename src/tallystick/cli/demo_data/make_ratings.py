@@ -30,7 +30,7 @@ def ratings() -> list[dict[str, int]]:
 
 
 def public_list(rows: list[dict[str, int]], *, known: int) -> list[dict[str, Any]]:
-    """What the first viewers said in public about ``known`` of the films they saw, the day to within three."""
+    """Return what the first viewers said in public about ``known`` of the films they saw, the day to within three."""
     rng = np.random.default_rng(SEED + known)
     people = []
     for person, row in enumerate(rows[:TARGETS]):

@@ -3,7 +3,7 @@
 gradients       one example's gradient in three shapes: two factors, rows of a table, or written out
 layers          which of them each kind of layer has
 engine          clipped sums of a batch, checks of a model before it sees data, and what is refused
-masks           dropout masks that nobody can know
+masks           secret dropout masks
 noise           cryptographic Gaussian noise on a public lattice
 batches         who is in the next batch, drawn by the rule that was priced
 trainer         the run: charged first, then stepped

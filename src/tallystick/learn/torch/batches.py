@@ -75,7 +75,7 @@ class Examples:
             raise InvalidInput("tensors", f"{len(self.tensors[0])} examples", f"the declared {plan.examples}")
 
     def shuffled(self, source: Source = SYSTEM) -> Examples:
-        """The same in a random order."""
+        """Return the examples in a random order."""
         order = shuffled(np.arange(len(self.tensors[0])), source)
         return Examples(_taken(self.tensors, order), None if self.ids is None else self.ids[order])
 
@@ -112,7 +112,7 @@ def subset(size: int, count: int, source: Source) -> NDArray[np.int64]:
 
 
 def shuffled(places: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
-    """The same in an order of which all are equally likely: that of as many different random words.
+    """Return places in a random order, all orders equally likely: that of as many different random words.
 
     >>> sorted(shuffled(np.arange(4), SYSTEM).tolist())
     [0, 1, 2, 3]

@@ -6,7 +6,7 @@ makes of them is in ``layers``.
 
 A model is judged before it sees data: by name (``refuse``) and by number (``Engine.check``: four made-up examples
 against one backward pass each), and one that has changed since is refused. An example whose gradient is not finite, or
-on which the model or the loss raises, counts as zero: a rule per example, so that nobody's data can stop or poison a
+on which the model or the loss raises, counts as zero: a rule per example, so that no example can stop or poison a
 step.
 """
 
@@ -87,7 +87,7 @@ class Engine:
 
     @property
     def sizes(self) -> list[int]:
-        """How many numbers each trained parameter has."""
+        """Return how many numbers each trained parameter has."""
         return [p.numel() for p in self.parameters]
 
     def clipped_sum(self, tensors: Sequence[Tensor], clip: float, kind: torch.dtype = torch.float64) -> Tensor:
@@ -159,7 +159,7 @@ class Engine:
         return torch.tensor(raising, device=part[0].device)
 
     def _replaced(self, part: list[Tensor], out: Tensor) -> list[Tensor]:
-        """The same examples with a made-up one in the marked places, so that all others stay where they are."""
+        """Return the examples with a made-up one in the marked places, so that all others stay where they are."""
         if not bool(out.any()):
             return part
         made_up = self._examples_like(part, 1)
@@ -404,7 +404,7 @@ class Engine:
                 )
 
     def _check_in_a_crowd(self, made_up: list[Tensor]) -> None:
-        """The same for a whole micro-batch with some examples that are much larger or smaller than the rest.
+        """Check the gradients of a whole micro-batch with some examples that are much larger or smaller than the rest.
 
         A loss that looks for outliers, or for the hardest examples, treats few normal ones alike. In double precision,
         where nothing but mixing tells an example alone from one in a batch.
@@ -511,7 +511,7 @@ def _bytes(layer: nn.Module, given: Tensor) -> int:
 
 
 def _single_is_single(device: torch.device) -> bool:
-    """Whether torch multiplies in single precision when told so: it may be set to round factors to 8 or 11 bits."""
+    """True if torch multiplies in single precision on request: it may be set to round factors to 8 or 11 bits."""
     fine, one = _probe(device)
     with _no_autocast(device):
         return bool(torch.equal(fine @ one, fine))
@@ -531,7 +531,7 @@ def _probe(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def _scaled(given: Tensor) -> Tensor:
-    """The same with some examples that are a thousand times larger, and some that are as much smaller."""
+    """Return the batch with some examples that are a thousand times larger, and some that are as much smaller."""
     by = torch.ones(len(given), *[1] * (given.dim() - 1)).to(given)
     by[1 : UNLIKE - 1], by[UNLIKE - 1 : UNLIKE + 1] = 1e3, 1e-3
     return given * by

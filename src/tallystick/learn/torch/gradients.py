@@ -74,7 +74,7 @@ class Gradients(Protocol):
         """The gradients, written out: a matrix with one row per example."""
 
     def without(self, gone: Tensor) -> Gradients:
-        """The same with the marked examples set to zero, whatever they were."""
+        """Return the gradients with the marked examples set to zero."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,7 @@
 """Secret dropout masks: the model draws them from torch's own generator, which scripts seed with a known number.
 
 Masks of a known generator are a function of the place in a batch and of how much was drawn before: one example more
-would give everybody else other masks, and move the clipped sum by many clips. With masks that nobody knows, the same
+would give all other examples other masks, and move the clipped sum by many clips. With secret masks, the same
 law holds with and without that example, each other example keeping its masks (``docs/theory/private-training.md``).
 """
 

@@ -187,7 +187,7 @@ class _Recurrent(nn.Module):  # type: ignore[misc]
 
     @classmethod
     def from_torch(cls, layer: Any) -> Self:
-        """The same cell as one of torch's with one layer and one direction."""
+        """Return the cell as one of torch's with one layer and one direction."""
         if layer.num_layers != 1 or layer.bidirectional or not layer.bias or layer.proj_size:
             raise InvalidInput("layer", "more than one layer or direction", "one layer, one direction, with bias")
         if not layer.batch_first:

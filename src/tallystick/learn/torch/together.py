@@ -49,7 +49,7 @@ class Team:
         return None if int(told) == _OVER else int(told)
 
     def released(self, total: Tensor, noisy: Callable[[Tensor], Tensor]) -> Tensor:
-        """The sum over all processes with one draw of noise; nobody but the first sees the sum without it."""
+        """The sum over all processes with one draw of noise; only the first process sees the sum without it."""
         if self.size == 1:
             return noisy(total)
         total = total.double()  # sums of several processes, of which some may have needed more precision

@@ -166,7 +166,7 @@ class Trainer(OnlyOne):
 
     @property
     def plan(self) -> SgdPlan:
-        """The plan that the run was priced for."""
+        """The plan whose cost the run paid."""
         return self._plan
 
     @property
@@ -195,7 +195,7 @@ class Trainer(OnlyOne):
         return self._whose != ONE_EACH
 
     def facts(self) -> list[tuple[str, str]]:
-        """What a card says about the run; all of it is public."""
+        """Return the facts of the run for a card; all of them are public."""
         source = {"secure": "secure random numbers, rounded", "exact": "secure random numbers, exact"}
         wider = percent_up(SLACK[self.noise.kind])
         wide = f"{self.plan.noise_multiplier:.6g} times the clip, and {wider} more because sums are rounded"

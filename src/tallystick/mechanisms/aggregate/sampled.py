@@ -73,7 +73,7 @@ class Sampled(Mechanism[NDArray[np.float64], Any]):
 
 
 def sampled(mechanism: Any, *, rate: float, total: Clamp | None = None) -> Sampled:
-    """Run a mechanism on a secret Poisson sample of the records, for the amplified price.
+    """Run a mechanism on a secret Poisson sample of the records, at the amplified cost.
 
     ``mechanism`` is one of records that may be few or none (``ts.select.median``, ``quantile``, ``quantiles``,
     ``ts.aggregate.subsample_and_aggregate``), or with ``total=ts.noise.clamp(low, high)`` noise on a number

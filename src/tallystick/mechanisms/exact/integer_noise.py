@@ -169,7 +169,7 @@ class Inversion:
 
     @property
     def cells(self) -> int:
-        """How many integers are told apart before more precision is asked for."""
+        """Integers that are distinguished before more precision is needed."""
         return len(self._below) + 1
 
     def one(self, source: Source) -> int:

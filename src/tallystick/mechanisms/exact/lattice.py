@@ -81,7 +81,7 @@ class Lattice:
         return max(-FARTHEST, min(FARTHEST, point))
 
     def nearest_all(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The same for an array of doubles. Every step is exact: see the comment.
+        """Return the nearest points of an array of doubles. Every step is exact: see the comment.
 
         >>> Lattice(0).nearest_all(np.array([0.49999999999999994, -1e-300, np.inf])).tolist()[:2]
         [0, 0]
@@ -102,7 +102,7 @@ class Lattice:
         return math.ldexp(float(point), self.exponent)  # rounds once: the exponents of a lattice never underflow
 
     def values(self, points: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The same for an array."""
+        """Return the real numbers of an array of lattice points."""
         return np.asarray(np.ldexp(points.astype(np.float64), self.exponent), dtype=np.float64)
 
 

@@ -102,7 +102,7 @@ def largest(scores: Scores, *, scale: Fraction, noise: Noise, how_many: int = 1,
     """
     words = source.words(scores.behind.size)
     low, high = _noisy_bounds(scores.behind, words, float(scale), noise)
-    # whoever certainly trails how_many others is out
+    # a candidate that certainly trails how_many others is out
     bar = -np.partition(-low, how_many - 1)[how_many - 1]
     left = np.flatnonzero(high >= bar)
     order = left[np.argsort(-low[left], kind="stable")]

@@ -56,7 +56,9 @@ def laplace_mean_error(*, dimension: int, count: int, epsilon: float) -> float:
 
 
 def gaussian_mean_error(*, dimension: int, count: int, epsilon: float, delta: float) -> float:
-    """The same with Gaussian noise: d sigma / n, sigma the least noise multiplier (exact, not the classical formula).
+    """Root mean square L2 error of a mean of vectors with Gaussian noise: d sigma / n.
+
+    sigma is the least noise multiplier (exact, not the classical formula).
 
     >>> round(gaussian_mean_error(dimension=100, count=10_000, epsilon=1.0, delta=1e-5), 4)
     0.0373

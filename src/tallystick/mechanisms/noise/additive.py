@@ -73,7 +73,7 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
         return self.law.variance * self.granularity**2
 
     def density(self, offsets: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How likely the noise is near each offset from the value, per data unit: what a picture of it shows."""
+        """Return the density of the noise at each offset from the value, per data unit, for a picture."""
         return self.law.mass(np.rint(offsets / self.granularity).astype(np.int64)) / self.granularity
 
     def error(self, *, confidence: float = 0.95, simultaneous: bool = False) -> float:

@@ -179,8 +179,8 @@ def add_gaussian(
     """Gaussian noise on a public power-of-two lattice: give ``sigma``, ``epsilon`` and ``delta``, ``rho``, or ``mu``.
 
     The noise is discrete Gaussian (Canonne, Kamath and Steinke 2020), its sensitivity enlarged by the rounding. On a
-    fine lattice scalar and vector are priced by a Gaussian pair proved to dominate it, looser by a part in 10^12; on a
-    coarse one a scalar by the exact lattice pair and a vector by zCDP.
+    fine lattice the cost of scalar and vector is that of a Gaussian pair proved to dominate it, looser by a part in
+    10^12. On a coarse one a scalar has the cost of the exact lattice pair, and a vector that of zCDP.
 
     >>> add_gaussian(sigma=10, sensitivity=2).variance
     100.0

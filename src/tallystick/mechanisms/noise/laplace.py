@@ -138,7 +138,7 @@ def add_laplace(
     """Laplace noise on a public power-of-two lattice: give its ``scale``, or the ``epsilon`` it must satisfy.
 
     Theorem 3.2 of the notes for the discrete Laplace law (Ghosh et al. 2009): epsilon = ceil(D / g) g / scale for a
-    scalar, (L1 + changed g) / scale for a vector. The price errs upwards, by about a millionth.
+    scalar, (L1 + changed g) / scale for a vector. The cost errs upwards, by about a millionth.
 
     >>> count = add_laplace(epsilon=0.5, sensitivity=1)
     >>> round(count.error(confidence=0.95), 3)

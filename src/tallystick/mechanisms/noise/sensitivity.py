@@ -31,7 +31,7 @@ _MOST = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """What one unit can change: L1 and L2 norms, the most in one coordinate, and in how many coordinates.
+    """Largest change by one unit: L1 and L2 norms, the most in one coordinate, and in how many coordinates.
 
     >>> sensitivity_of("histogram", adjacency="replace").l1
     2.0
@@ -85,7 +85,7 @@ def exact_sum(values: ArrayLike, *, lower: float, upper: float) -> Fraction:
     """
     bounds = clamp(lower, upper)
     if max(abs(bounds.lower), abs(bounds.upper)) > LARGEST:
-        raise InvalidInput("bounds", (lower, upper), "bounds from -4e307 to 4e307: beyond, records are not told apart")
+        raise InvalidInput("bounds", (lower, upper), "bounds from -4e307 to 4e307: beyond, rounding hides records")
     entries, _ = _flat(values, bounds.lower)
     if entries.given is not None:  # integers beyond 2^53 and fractions, one by one
         ends = Fraction(bounds.lower), Fraction(bounds.upper)

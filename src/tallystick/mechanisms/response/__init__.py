@@ -20,7 +20,7 @@ __all__ = ["estimate", "in_turn", "laplace", "protocol", "randomize", "unary_enc
 def estimate(
     mechanism: RandomizedResponse | UnaryEncoding | LocalLaplace, reports: Any, *, confidence: float = 0.95
 ) -> Estimate:
-    """What the reports of a local mechanism say: ``mechanism.estimate``.
+    """Estimate shares from the reports of a local mechanism: ``mechanism.estimate``.
 
     >>> bool(estimate(randomize(epsilon=1.0), [0, 1, 1, 1]).values.sum().round(9) == 1)
     True

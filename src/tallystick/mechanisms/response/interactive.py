@@ -1,6 +1,6 @@
 """Interactive local privacy (Definition 4.1): the question put to one person may depend on earlier reports.
 
-Person i's reports satisfy eps-LDP given everything said before, whoever chose the questions and however. The protocol
+Person i's reports satisfy eps-LDP given everything said before, for every choice of the questions. The protocol
 enforces it: it takes one answer of one person to one local mechanism at a time, prices every question before the
 answer is used, adds up exactly and refuses a question that does not fit.
 """

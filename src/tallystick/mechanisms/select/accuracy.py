@@ -27,7 +27,9 @@ def laplace_max_gap(*, candidates: int, epsilon: float, sensitivity: float = 1.0
 
 
 def laplace_max_gap_sharp(*, candidates: int, epsilon: float, sensitivity: float = 1.0) -> float:
-    """The same by Lemma 2 and E max of m exponentials = H_m: (2 D / eps)(1 + H_{k-1}).
+    """Expected loss of score of the Laplace noisy maximum: (2 D / eps)(1 + H_{k-1}).
+
+    By Lemma 2, and E max of m exponentials = H_m.
 
     >>> round(laplace_max_gap_sharp(candidates=1000, epsilon=1.0), 2)
     16.97

@@ -226,7 +226,7 @@ def on_line(
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
     unit: str | None = None,
 ) -> LineExponential:
-    """Exponential mechanism on an interval for scores that are constant between breakpoints (a price, a cut-off).
+    """Exponential mechanism on an interval for scores that are constant between breakpoints (such as a cut-off).
 
     ``base`` is an optional public prior (breaks, whole weights); without it every lattice point counts the same.
     Example 7.1, docs/theory/selection-exponential.md.

@@ -280,7 +280,7 @@ def quantiles(
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
     unit: str | None = None,
 ) -> Quantiles:
-    """Several private quantiles at once, at a price that grows with the logarithm of their number.
+    """Several private quantiles at once, at a cost that grows with the logarithm of their number.
 
     docs/theory/quantile.md
 

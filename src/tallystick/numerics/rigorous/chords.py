@@ -71,7 +71,7 @@ def subset_law(base: BallLaw, rate: Ball) -> BallLaw:
 
 @dataclass(frozen=True, eq=False)
 class Folded:
-    """A sum of losses start + n step, tilted, told modulo the number of its masses."""
+    """A sum of losses start + n step, tilted, known modulo the number of its masses."""
 
     start: Fraction
     step: Fraction

@@ -30,7 +30,7 @@ def worst_loss(z: Ball, mu: Ball, ridge: Ball) -> Ball:
     square, slope = mu * mu, mu * z
     try:
         roots = acb_poly([slope * ridge + 1, slope + square * ridge - 2, square - slope, -square]).roots()
-    except ValueError:  # two of them are not told apart; curvature alone gains at most log(1 + 1/(4 ridge))
+    except ValueError:  # two of them look equal; curvature alone gains at most log(1 + 1/(4 ridge))
         return (best + (1 + 1 / (4 * ridge)).log()).upper()
     for root in roots:
         if root.imag.contains(0) and not root.real < 0 and not root.real > 1:

@@ -211,7 +211,7 @@ def highest_loss(laws: Laws) -> Ball:
 
 
 def _at_the_edge(laws: Laws, delta: Ball, *, certain: bool, even: bool) -> tuple[float, float]:
-    """epsilon where delta is what is given away, or cannot be told from it: the largest loss (``even``), or nothing.
+    """Return epsilon where delta is the mass at infinite loss, up to rounding: the largest loss (``even``), or nothing.
 
     One law whose H is at delta before its end, as the larger of two may be, is read as a whole.
     """

@@ -417,7 +417,7 @@ def _quoted(text: str) -> str:
 
 # An empty in-memory database takes longer to open and close than a small release takes to compute. So one that a
 # release is done with waits for the next: for one release at a time, without the source (a file is opened anew by each
-# release: it may be another by then, and nobody else is kept from writing it), and with nothing of the last one in it.
+# release: it may be another by then, and other programs may write to it), and with nothing of the last one in it.
 
 _MOST_WAITING = 4
 _SPILL = "spill"
@@ -454,7 +454,7 @@ def _lent() -> tuple[duckdb.DuckDBPyConnection, Path]:
     database.execute(f"SET disabled_optimizers = '{','.join(_LOOK_AT_VALUES)}'")
     database.execute("SET GLOBAL TimeZone = 'UTC'")  # the day of a moment is the same on every machine
     database.execute("SET temp_directory = ?", [str(folder / _SPILL)])
-    # A view in a DuckDB file can name any other file. It is resolved when it is read, so nobody would have recognised
+    # A view in a DuckDB file can name any other file. It is resolved when it is read, so no check would have recognised
     # that file: the engine opens the snapshots of its own release, and nothing else.
     spelled = dict.fromkeys((f"{folder}/", pattern_of(f"{folder}/")))  # readers of Parquet and CSV take patterns
     allowed = DuckWords().render(exp.Array(expressions=[exp.Literal.string(each) for each in spelled]))

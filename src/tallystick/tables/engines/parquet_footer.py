@@ -8,6 +8,7 @@ also reads statistics, and fails at some values, and Spark believes texts in the
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -29,7 +30,7 @@ _Wanted = Mapping[int, Any]
 
 # Numbers of fields in parquet.thrift.
 _SCHEMA, _ROW_GROUPS, _ENCRYPTION = 2, 4, 8
-_TYPE_OF, _REPETITION, _NAME, _CHILDREN, _CONVERTED, _SCALE, _PRECISION, _LOGICAL = 1, 3, 4, 5, 6, 7, 8, 10
+_TYPE_OF, _LENGTH, _REPETITION, _NAME, _CHILDREN, _CONVERTED, _SCALE, _PRECISION, _LOGICAL = 1, 2, 3, 4, 5, 6, 7, 8, 10
 _COLUMNS: Final = 1
 _ELSEWHERE, _METADATA, _CRYPTO, _ENCRYPTED = 1, 3, 8, 9
 _TYPE, _ENCODINGS, _CODEC = 1, 2, 4
@@ -38,7 +39,7 @@ _TWO: Final[_Wanted] = MappingProxyType({1: {}, 2: {1: {}, 2: {}, 3: {}}})
 """The facts of a moment, a decimal or a whole number: two fields, one of which can hold a unit of time."""
 _NOTHING: Final[_Wanted] = MappingProxyType({})
 _ELEMENT: Final[_Wanted] = {
-    **dict.fromkeys((_TYPE_OF, _REPETITION, _NAME, _CHILDREN, _CONVERTED, _SCALE, _PRECISION), _NOTHING),
+    **dict.fromkeys((_TYPE_OF, _LENGTH, _REPETITION, _NAME, _CHILDREN, _CONVERTED, _SCALE, _PRECISION), _NOTHING),
     _LOGICAL: dict.fromkeys(range(1, 32), _TWO),
 }
 _CHUNK: Final[_Wanted] = {
@@ -133,10 +134,15 @@ class Column(NamedTuple):
 
 
 class Footer(NamedTuple):
-    """The columns of a file, and whether a part of it is encrypted."""
+    """The columns of a file, and whether a part of it is encrypted.
+
+    ``schema`` is a digest of all that the footer says about names and types: an engine that reads one file reads the
+    types of every file with the same digest.
+    """
 
     columns: list[Column]
     is_encrypted: bool
+    schema: str = ""
 
 
 def unreadable_columns(path: Path) -> list[bool]:
@@ -182,7 +188,8 @@ def read_footer(data: bytes) -> Footer:
         for owner, chunk in zip(owners, chunks, strict=True):
             columns[owner].chunks.append(_chunk(_typed(chunk, dict)))
     has_keys = any(not chunk.is_plain for column in columns for chunk in column.chunks)
-    return Footer(columns, _ENCRYPTION in found or has_keys)
+    schema = hashlib.sha256(repr(elements).encode()).hexdigest()
+    return Footer(columns, _ENCRYPTION in found or has_keys, schema)
 
 
 _T = TypeVar("_T")
@@ -219,7 +226,7 @@ def _meaning(element: Mapping[int, Any]) -> str:
         return _logical(_typed(element[_LOGICAL], dict))
     if _CONVERTED not in element:
         return ""
-    kind = _CONVERTED_KINDS.get(element[_CONVERTED], _OTHER)
+    kind = _CONVERTED_KINDS.get(_typed(element[_CONVERTED], int), _OTHER)
     return _decimal(element.get(_PRECISION), element.get(_SCALE, 0)) if kind == "decimal" else kind
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -52,8 +53,14 @@ _SETTINGS = {
     "spark.sql.caseSensitive": "false",
     # by default Spark puts the value of a setting into a statement where a constant holds ${name}
     "spark.sql.variable.substitute": "false",
-    # it turns CASE ... END * 0 into a CASE whose third branch holds a condition for a value, and fails on rows
-    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches",
+    "spark.sql.optimizer.excludedRules": ",".join(
+        [
+            # it turns CASE ... END * 0 into a CASE whose third branch holds a condition for a value, and fails on rows
+            "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches",
+            # it computes expressions of rows in memory while a plan is made, so before the charge
+            "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
+        ]
+    ),
     # it leaves out what would follow on no rows, of a rehearsal as of data
     "spark.sql.adaptive.optimizer.excludedRules": ("org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"),
     "spark.sql.session.timeZone": "UTC",
@@ -96,11 +103,6 @@ class SparkEngine:
         self.rows = rows
         self.held = LocalFiles()
         session = given.sparkSession if hasattr(given, "sparkSession") else given
-        check_application(session)
-        _check_process(session)
-        self.session = _own_session(session)
-        check_hadoop(self.session)
-        self.most_partitions = int(self.session.conf.get(_PARTITIONS))
         self.sizes: dict[str, int] = {}
         self.kept: dict[str, Any] = {}
         self.checkpoints: dict[str, Any] = {}
@@ -110,11 +112,25 @@ class SparkEngine:
         self.origins: dict[str, Origin] = {}
         self.mark = uuid.uuid4().hex[:8]
         self.log = QuietLog(session)
-        self.log.start()  # last: whoever has an engine closes it
+        self.log.start()  # before the settings are read: Py4J would log their values
+        try:
+            self.session = self._checked(session)
+            self.most_partitions = int(self.session.conf.get(_PARTITIONS))
+        except BaseException:
+            self.log.close()  # without an engine, nothing else closes it
+            raise
+
+    def _checked(self, session: Any) -> Any:
+        """Return a session of our own. Refuse an application and a process in which rows could decide about success."""
+        check_application(session)
+        _check_process(session)
+        own = _own_session(session)
+        check_hadoop(own)
+        return own
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         # The user's temporary views live in the user's session; ours gets the same rows under a name of ours. It is a
-        # view of our session, which nobody else can replace.
+        # view of our session, which no other session can replace.
         name = self.views.setdefault(table, f"_stored_{self.mark}_{len(self.views)}")
         frame = self._of(table)
         _refuse_readers(frame)
@@ -169,16 +185,30 @@ class SparkEngine:
         return self.frames[table]
 
     def try_reading(self, tables: Sequence[str]) -> None:
-        """Read one row of each table and forget it: what fails at every file must fail before the charge.
+        """Read one row of the files of each table and forget it: what fails at every file must fail before the charge.
 
         A release that needs no file would not fail. So it would tell that there is no row of the kind it asks for.
+        Nothing here may depend on a row, because nothing is charged yet. So no expression of a view or data frame is
+        computed, and columns that a release cannot read are not read: a time inside a structure can fail.
         """
         for table in tables:
             frame = self._of(table)
             _refuse_readers(frame)
             refuse_layout(frame._jdf.queryExecution().analyzed())
-            refuse_files(self.sources[table]._jdf.queryExecution().analyzed(), self.session._jvm)
-            self.sources[table].limit(1).write.format("noop").mode("overwrite").save()
+            self.held.check_found()
+            for files, columns in refuse_files(self.sources[table]._jdf.queryExecution().analyzed(), self.session):
+                self._read_a_row(files, columns)
+
+    def _read_a_row(self, files: Any, columns: Sequence[str]) -> None:
+        """Read some columns of one row of a plan, or refuse it."""
+        wanted = self._frame(files, self.session).select(*(_quoted([name]) for name in columns))
+        with contextlib.suppress(Exception):  # Spark's message can quote data
+            wanted.limit(1).write.format("noop").mode("overwrite").save()
+            return
+        raise Refused(
+            "this version of Spark cannot read a file of this table, perhaps because of the type of one of its "
+            "columns. Read the table with Spark to see the reason, and write it again with Spark"
+        )
 
     def _pinned(self, frame: Any) -> Any:
         """Return the frame with the files of its tables listed once; see ``pinned``."""

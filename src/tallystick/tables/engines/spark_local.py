@@ -23,6 +23,7 @@ class LocalFiles:
     def __init__(self) -> None:
         self._scratch: Scratch | None = None
         self._versions: dict[Path, tuple[int, int]] = {}
+        self._indexes: list[tuple[Any, int]] = []
         self.marks: dict[str, frozenset[str]] = {}
         """Marks of each opened file, by the path that Spark listed."""
         self.reals: dict[str, str] = {}
@@ -53,7 +54,11 @@ class LocalFiles:
                     "second name of the file"
                 )
             seen.add(found)
-        return _index(folder, relation, session)
+        # a path without escapes: the URI of a folder with other letters than ASCII is another path to Hadoop
+        root = session._jvm.org.apache.hadoop.fs.Path("file", None, str(folder))
+        kept = index_at(root, relation.partitionSchema(), session)
+        self._indexes.append((kept, len(local)))
+        return kept
 
     def _folder(self) -> Path:
         """Return a new private folder for the files of one relation."""
@@ -71,6 +76,14 @@ class LocalFiles:
             kept = file.snapshot(inside, f"part-{number:06}")
         self._versions[kept] = _version(kept)
         return file.id
+
+    def check_found(self) -> None:
+        """Refuse snapshots that Spark does not find: where it finds no folder, it reads no rows."""
+        if any(int(index.allFiles().size()) != number for index, number in self._indexes):
+            raise Refused(
+                "Spark does not find the private copies of this table's files. Set TMPDIR to a folder whose path "
+                "has only ASCII characters"
+            )
 
     def unchanged(self) -> bool:
         """False if a snapshot is a hard link and its file was written to."""
@@ -103,14 +116,17 @@ def _version(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _index(folder: Path, relation: Any, session: Any) -> Any:
-    """Return an index of the files in a folder. Its partitions have the values in the names of their folders."""
+def index_at(root: Any, columns: Any, session: Any) -> Any:
+    """Return an index of one file, or of the files in a folder, by its path in Hadoop.
+
+    ``columns`` are those of partitions: the names of folders below ``root`` have their values. The index has no options
+    of a reader: these could leave out files, or name another folder.
+    """
     java = session._jvm
     rooms = java.org.apache.spark.sql.execution.datasources
     nothing = java.scala.Option.apply(None)
-    root = java.org.apache.hadoop.fs.Path(folder.as_uri())
-    no_cache = getattr(getattr(rooms, "NoopCache$"), "MODULE$")
-    columns = java.scala.Option.apply(relation.partitionSchema())
     roots = java.PythonUtils.toSeq([root])
-    own = session._jsparkSession
-    return rooms.InMemoryFileIndex(own, roots, relation.options(), columns, no_cache, nothing, nothing)
+    no_cache = getattr(getattr(rooms, "NoopCache$"), "MODULE$")
+    no_options = java.PythonUtils.toScalaMap(java.java.util.HashMap())
+    declared = java.scala.Option.apply(columns)
+    return rooms.InMemoryFileIndex(session._jsparkSession, roots, no_options, declared, no_cache, nothing, nothing)

@@ -1,11 +1,13 @@
 """The log of Spark's driver, which is off while a release runs.
 
 Messages show exact numbers of rows and blocks, and an error of a task can quote a row. So no message of the virtual
-machine is logged until the release has ended.
+machine is logged until the release has ended. The same holds for the Python side of Spark: at the level DEBUG, Py4J
+logs everything that it sends and receives, errors and settings with passwords included.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any, Final
 
@@ -21,9 +23,14 @@ _ASKED: Final = (
 )
 """Loggers that are asked whether they are off."""
 
+_IN_PYTHON: Final = ("py4j", "pyspark")
+"""First parts of the names of Spark's loggers in Python."""
+
 _lock: Final = threading.Lock()
 _before: Final[dict[str, Any]] = {}
 """Level of each configured logger before the first of the releases that run now."""
+_on_in_python: Final[set[str]] = set()
+"""Loggers in Python that the releases that run now have disabled."""
 _running: Final[set[int]] = set()
 """Releases that run now. The log belongs to the process, so the last of them switches it on again."""
 _PAUSE: Final = 0.5
@@ -43,13 +50,15 @@ class QuietLog:
             if not _running:
                 _before.clear()
             _running.add(id(self))
+            _disable_in_python()
             self._switch_off()
             is_on = self._is_on()
         if is_on:
             self._end()
             raise Refused(
-                "Spark's log cannot be switched off during a release, and it can quote rows. Remove the filter from "
-                "the configuration of Log4j 2, or use Spark's own logging library, and start the application again"
+                "Spark's log cannot be switched off during a release, and it can quote rows. Remove the filter and "
+                "monitorInterval from the configuration of Log4j 2, or use Spark's own logging library, and start the "
+                "application again"
             )
 
     def close(self) -> None:
@@ -65,7 +74,10 @@ class QuietLog:
         with _lock:
             _running.discard(id(self))
             if not _running:
-                self._restore()
+                try:
+                    self._restore()
+                finally:
+                    _enable_in_python()
 
     def _has_tasks(self) -> bool:
         """True if a task of the application runs, or if its result is not handled; False if the application has ended.
@@ -95,8 +107,13 @@ class QuietLog:
         logs.updateLoggers()
 
     def _is_on(self) -> bool:
-        """True if a message could be logged all the same: a filter of the whole log comes before the levels."""
-        if self._logs().getConfiguration().getFilter() is not None:
+        """True if a message could be logged all the same.
+
+        A filter of the whole log comes before the levels. A configuration that is watched is read again when its file
+        changes, and the levels with it.
+        """
+        configuration = self._logs().getConfiguration()
+        if configuration.getFilter() is not None or configuration.getWatchManager().getIntervalSeconds() > 0:
             return True
         find = self._java.org.slf4j.LoggerFactory.getLogger  # Spark's own way, whichever library is behind it
         return any(find(name).isErrorEnabled() for name in _ASKED)
@@ -110,3 +127,18 @@ class QuietLog:
                 configured[name].setLevel(level)
         logs.updateLoggers()
         _before.clear()
+
+
+def _disable_in_python() -> None:
+    """Disable every logger of Spark in Python: a logger that is disabled also ignores its own level."""
+    for name, logger in list(logging.Logger.manager.loggerDict.items()):
+        is_of_spark = name.partition(".")[0] in _IN_PYTHON
+        if is_of_spark and isinstance(logger, logging.Logger) and not logger.disabled:
+            _on_in_python.add(name)
+            logger.disabled = True
+
+
+def _enable_in_python() -> None:
+    """Enable the loggers that were disabled."""
+    while _on_in_python:
+        logging.getLogger(_on_in_python.pop()).disabled = False

@@ -7,7 +7,7 @@ unless each column that a release can read has the type of the table, and a code
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -53,21 +53,33 @@ _AT_ONCE: Final = 16
 _FAR: Final = ("milliseconds", "nanoseconds")
 _EMPTY: Final = Footer([], is_encrypted=False)
 """Spark does not read a file without bytes."""
+_MOST_SCHEMAS: Final = 100
+"""Different schemas of the files of one table. One row of a file of each is read before the charge."""
 
 
-def refuse_unreadable(files: Iterable[str], columns: Mapping[str, str], configuration: Any, java: Any) -> None:
-    """Refuse files at which Spark could fail.
+def refuse_unreadable(files: Sequence[str], columns: Mapping[str, str], configuration: Any, java: Any) -> list[str]:
+    """Refuse files at which Spark could fail. Return one file of each schema among those that have bytes.
 
     ``files`` are the URIs that Spark lists. ``columns`` are the types of the table's columns in files.
     ``configuration`` is Hadoop's, under which Spark reads them.
     """
     wanted = {name.lower(): kind for name, kind in columns.items() if family(kind) != UNSUPPORTED}
 
-    def look(file: str) -> None:
-        _refuse_file(_footer(file, configuration, java), wanted)
+    def look(file: str) -> str:
+        footer = _footer(file, configuration, java)
+        _refuse_file(footer, wanted)
+        return footer.schema
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(look, files))
+        schemas = list(pool.map(look, files))
+    examples = dict(zip(schemas, files, strict=True))
+    examples.pop(_EMPTY.schema, None)
+    if len(examples) > _MOST_SCHEMAS:
+        raise Refused(
+            f"the files of this table have {len(examples)} different schemas, and at most {_MOST_SCHEMAS} are read. "
+            "Write the table again"
+        )
+    return list(examples.values())
 
 
 def _footer(file: str, configuration: Any, java: Any) -> Footer:

@@ -13,10 +13,11 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from tallystick.errors import Refused
-from tallystick.tables.engines.spark_local import LocalFiles, is_summary
+from tallystick.tables.engines.spark_local import LocalFiles, index_at, is_summary
 from tallystick.tables.engines.spark_parquet import refuse_unreadable
 from tallystick.tables.engines.spark_stores import FileSystems, Place
 from tallystick.tables.identity import DEFINITION, LOCATION, SPARK, inode_marks
+from tallystick.tables.schema import UNSUPPORTED, family
 
 MOST_LISTED: Final = 1000
 """Most files of one relation whose marks a registration keeps. A table of more files is recognised by its folders."""
@@ -253,12 +254,47 @@ def refuse_options(plan: Any) -> None:
             )
 
 
-def refuse_files(plan: Any, java: Any) -> None:
-    """Refuse files at which Spark could fail after the charge, by their footers."""
-    for leaf in _leaves(plan):
-        if _files_of(leaf) is not None:
-            columns = {str(field.name()): _type_of(field) for field in _items(leaf.relation().dataSchema())}
-            refuse_unreadable(_data_files(leaf), columns, _configuration_of(leaf), java)
+def refuse_files(plan: Any, session: Any) -> list[tuple[Any, list[str]]]:
+    """Refuse files at which Spark could fail after the charge, by their footers.
+
+    Return plans of which one row is to be read before the charge, each with the columns that a release can read: all
+    files of each table, and one file of each schema if there are several. These plans have no expressions, which could
+    fail at a value. A table inside a subquery is not among them: it is read under the settings of another session.
+    """
+    in_subqueries = [leaf for part in _items(plan.subqueriesAll()) for leaf in _items(part.collectLeaves())]
+    for leaf in in_subqueries:
+        _examples(leaf, session)
+    tried = []
+    for leaf in _items(plan.collectLeaves()):
+        examples = _examples(leaf, session)
+        if examples:
+            names = [name for name, kind in _columns_in_files(leaf).items() if family(kind) != UNSUPPORTED]
+            alone = [_of_one_file(leaf, file, session) for file in examples] if len(examples) > 1 else []
+            tried += [(each, names) for each in (leaf, *alone)]
+    return tried
+
+
+def _examples(leaf: Any, session: Any) -> list[str]:
+    """Refuse files of a leaf by their footers, and return one of each schema; none if the leaf does not read files."""
+    if _files_of(leaf) is None:
+        return []
+    return refuse_unreadable(_data_files(leaf), _columns_in_files(leaf), _configuration_of(leaf), session._jvm)
+
+
+def _columns_in_files(leaf: Any) -> dict[str, str]:
+    """Types of the columns that a leaf reads from its files, by their names."""
+    return {str(field.name()): _type_of(field) for field in _items(leaf.relation().dataSchema())}
+
+
+def _of_one_file(leaf: Any, file: str, session: Any) -> Any:
+    """Return a leaf that reads one of its files, and no columns of partitions."""
+    java = session._jvm
+    relation, columns, _, *others = _parts(leaf)
+    _, _, *parts = _parts(relation)
+    no_columns = java.org.apache.spark.sql.types.StructType()
+    index = index_at(java.org.apache.hadoop.fs.Path(java.java.net.URI(file)), no_columns, session)
+    alone = relation.copy(index, no_columns, *parts, session._jsparkSession)
+    return leaf.copy(alone, columns, java.scala.Option.apply(None), *others)
 
 
 def _data_files(leaf: Any) -> list[str]:

@@ -167,6 +167,13 @@ HARMLESS: Final[Mapping[str, str]] = {
 }
 """Settings of an application that a release accepts, each with the reason. A dot at the end stands for what follows."""
 
+NOT_HARMLESS: Final[Mapping[str, str]] = {
+    "spark.yarn.max.executor.failures": "It ends the application after some failures, and large data cause failures.",
+    "mapred.input.pathFilter.class": "It leaves out files of a table when Spark lists them.",
+    "mapreduce.input.pathFilter.class": "It leaves out files of a table when Spark lists them.",
+}
+"""Settings of Spark or Hadoop that a beginning on one of the lists would accept, each with the reason to refuse it."""
+
 HARMLESS_OF_THREAD: Final[Mapping[str, str]] = {
     "__fetch_continuous_blocks_in_batch_enabled": "Spark leaves it behind, and sets it again for every shuffle.",
     "callSite.": _LABEL,
@@ -402,6 +409,8 @@ def _is_listed(name: str, known: Mapping[str, str]) -> bool:
     >>> [_is_listed(name, HARMLESS) for name in ("spark.ui.port", "spark.local.dir", "spark.local.dirs")]
     [True, True, False]
     """
+    if name in NOT_HARMLESS:
+        return False
     return name in known or any(beginning in known for beginning in _beginnings(name))
 
 

@@ -53,7 +53,7 @@ class Line:
     def too_noisy(self) -> bool:
         """True if the interval excludes neither 0 nor half of the total.
 
-        The rule uses only released numbers. Without a total there is no range, so the number is always told.
+        The rule uses only released numbers. Without a total there is no range, so the number is always shown.
         """
         if self.lower or self.share_upper is None:
             return False
@@ -65,8 +65,8 @@ class Line:
         return {**data, "too_noisy": self.too_noisy, "said": str(self)}
 
     def to_cells(self) -> list[Any]:
-        """Return the line as a row with the columns ``CELLS``."""
-        values = asdict(self) | {"about": words.explain(self)}
+        """Return the line as a row with the columns ``CELLS``: under its name for people, if it has one."""
+        values = asdict(self) | {"about": words.explain(self), "what": self.label or self.what}
         if self.value is not None:
             values["too_noisy"] = self.too_noisy
         return [values.get(name) for name in CELLS]

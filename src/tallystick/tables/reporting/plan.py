@@ -181,7 +181,14 @@ def _error_lines(plan: Plan, sizes: Sequence[float]) -> list[str]:
     lines = []
     for name, texts in errors.items():
         lines += [f"{visible(name) if place == 0 else '':<{width}}  {text}" for place, text in enumerate(texts)]
-    return [f"{lines[0]} {TIMES}"] if len(lines) == 1 else [*lines, TIMES]
+    times = _times(measure for _, measure in plan.query.measures)
+    return [f"{lines[0]} {times}"] if len(lines) == 1 else [*lines, times]
+
+
+def _times(measures: Iterable[Measure]) -> str:
+    """Return how often errors hold, and which values the errors of means and quantiles assume."""
+    assumed = dict.fromkeys(each.assumed for each in measures if each.assumed)
+    return f"{TIMES[:-1]}; for {' and for '.join(assumed)})" if assumed else TIMES
 
 
 def _group_lines(plan: Plan) -> list[str]:

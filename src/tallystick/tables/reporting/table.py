@@ -41,7 +41,7 @@ def _whom(table: Table) -> str:
         return "each row is a unit"
     caps = {"group{}": table.max_groups, "row{} in each": table.max_rows}
     capped = " and ".join(f"{n:,} {what.format('s' * (n > 1))}" for what, n in caps.items() if n is not None)
-    return f"unit {visible(table.unit)}, {f'at most {capped}' if capped else 'not capped yet: .per_unit(...)'}"
+    return f"unit {visible(table.unit)}, {f'at most {capped}' if capped else 'without limits: .per_unit(...)'}"
 
 
 def groups(grouped: Grouped) -> str:

@@ -22,7 +22,7 @@ INTERVALS: Final = (
 )
 """The meaning of every interval of a table, for files, cards and notebooks."""
 INTERVAL: Final = "95 % interval for the privacy noise only"
-LIMITED: Final = f"{INTERVAL}; rows of a person are counted up to a limit, so the true number may be higher"
+LIMITED: Final = f"{INTERVAL}; rows of a person are counted up to a limit, so the true number of rows may be higher"
 TOO_NOISY: Final = "Too noisy to tell: the 95 % interval holds 0 and half of the total."
 """The rule, in a sentence to print beside such a line."""
 UNITS: Final = "units"
@@ -139,7 +139,9 @@ def explain(line: Line) -> str:
     """Return what a line is about, for a cell of a table."""
     if line.value is None:
         return line.did
-    return f"{line}: {TOO_NOISY if line.too_noisy else LIMITED}"
+    if line.too_noisy:
+        return f"{line}: {TOO_NOISY}"
+    return f"{line}: {INTERVAL if line.limit else LIMITED}"
 
 
 def had_more(cap: int, *, are_groups: bool) -> str:
@@ -251,6 +253,11 @@ class Touched:
         )
 
     @property
+    def by_rows(self) -> bool:
+        """True if rows that are not counted in full change a column."""
+        return self.added or bool(self.weighed)
+
+    @property
     def added(self) -> bool:
         """True if a column adds rows up, so that rows which are not counted are missing in it."""
         return self.rows or self.sums
@@ -263,29 +270,41 @@ WEIGHED: Final = ("means", "quantiles", "variances")
 def effect(lines: Sequence[Line], who: str, touched: Touched) -> str:
     """Return the effect of limits and bounds in sentences; empty if it is small, or touches no column.
 
-    Rows over the limits are said if a column adds rows up and they may be more than 1 %. A bound is said if its
-    interval lies above 1 %. "At least" needs an interval of twice the width above 0, because the noise alone says so
-    in fewer than 1 of 10,000 releases.
+    Rows over the limits are said if they change a column and may be more than 1 %. A bound is said if its interval
+    lies above 1 %. "At least" needs an interval of twice the width above 0, because the noise alone says so in fewer
+    than 1 of 10,000 releases. One sentence names everything that the noise hides.
     """
-    rows = [line for line in lines if line.seen_to]
-    groups = [line for line in lines if line.is_of_groups]
-    said = [_rows_said(line, who, touched) for line in rows]
-    said += [people_over(line, who) for line in groups if touched.people and _is_said(line)]
+    said = [_rows_said(line, who, touched) for line in lines if line.seen_to]
+    said += [people_over(line, who) for line in lines if line.is_of_groups and touched.people and _is_said(line)]
     values = sorted((line for line in lines if line.of == COUNTED), key=lambda line: -(line.share_lower or 0.0))
     said += [_value_said(line) for line in values[:1] if _is_large(line)]
-    noisy = [line for line in lines if (hides_share(line) if line.seen_to else line.too_noisy)]
-    if not any(said):
-        return "The effect of limits and bounds is too noisy to tell." if noisy else ""
-    if touched.added and any(line in noisy for line in rows):
-        said.append(f"It is too noisy to tell how many rows are over the limits per {who}.")
+    said.append(_too_noisy_said(lines, who, touched))
     return " ".join(filter(None, said))
 
 
 def _rows_said(line: Line, who: str, touched: Touched) -> str:
     """Return the sentence under a table on rows over the limits; empty if there is nothing to say."""
-    if not _is_said(line) or not (touched.added or is_certain(line)):
+    if not _is_said(line) or not (touched.by_rows or is_certain(line)):
         return ""
     return rows_over(line, who, touched)
+
+
+def _too_noisy_said(lines: Sequence[Line], who: str, touched: Touched) -> str:
+    """Return the one sentence on everything that the noise hides; empty if it hides nothing that matters."""
+    hidden = dict.fromkeys(_hidden(line, who, touched) for line in lines)
+    named = [name for name in hidden if name]
+    return f"It is too noisy to tell how many {' and how many '.join(named)}." if named else ""
+
+
+def _hidden(line: Line, who: str, touched: Touched) -> str:
+    """Return what a line counts, as the end of a sentence, if the noise hides its share; else empty."""
+    if not hides_share(line):
+        return ""
+    if line.seen_to:
+        return f"rows are over the limits per {who}" if touched.by_rows else ""
+    if line.is_of_groups:
+        return f"{plural(who)} are in more than {counted(line.limit, 'group')}" if touched.people else ""
+    return "values are outside the bounds" if line.of == COUNTED else ""
 
 
 def rows_over(line: Line, who: str, touched: Touched) -> str:

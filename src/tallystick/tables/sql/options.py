@@ -40,7 +40,7 @@ AMOUNTS_OF_PRICE = frozenset(("rho", "epsilon", "error"))
 """Words of which a cost has one."""
 _PER_GROUP = "contribution_bounds_per_group"
 _ELSEWHERE = {
-    "max_rows_contributed": "max_groups_contributed and max_rows_per_group: rows are capped in each group here",
+    "max_rows_contributed": "max_groups_contributed and max_rows_per_group: rows are limited in each group here",
     "kappa": "max_groups_contributed",
     "min_privacy_units_per_group": "HAVING COUNT(DISTINCT the unit) >= ...",
 }

@@ -576,7 +576,7 @@ def _capped(text: Text, relation: Relation, options: Options) -> Any:
 def _said_of_caps(table: Any, tables: tuple[str, ...]) -> str:
     return (
         f"{' and '.join(tables)} together: one {table.unit} counts in at most {table.max_groups} groups with "
-        f"{table.max_rows} rows in each, by the larger caps of these tables or what OPTIONS(max_groups_contributed=, "
+        f"{table.max_rows} rows in each, by the larger limits of these tables or what OPTIONS(max_groups_contributed=, "
         "max_rows_per_group=) say"
     )
 

@@ -26,7 +26,7 @@ from tallystick.tables.table import Table
 from tallystick.tables.unit_functions import MOST_COUNTED, OfUnit
 
 ROWS_OF_A_UNIT: Final = 100
-"""Rows of one unit that a total counts where no caps are registered."""
+"""Rows of one unit that a total counts where no limits are registered."""
 
 MOST_LISTED: Final = 1_000
 COUNTS: Final = ("count", "count_distinct")
@@ -76,7 +76,7 @@ class Made(RowReader):
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of a unit's rows, and what is public about its values; a ``flag`` is a condition, told as 1 or 0."""
+    """A function of a unit's rows, and what is public about its values; a ``flag`` is a condition, 1 or 0."""
 
     made: OfUnit
     values: tuple[Any, ...] | None = None
@@ -159,7 +159,7 @@ def _count_of(relation: Relation, node: exp.Count, condition: Expression | None)
         value = relation.reader.read(listed[0])
         value = value if condition is None else when(condition, value)
     values = tuple(range(most + 1)) if most <= MOST_LISTED else None
-    # A condition may be about every count; only where counts are measured are they clamped, and that is told.
+    # A condition may be about every count; only where counts are measured are they clamped, and a note says so.
     limits = (0.0, float(most))
     if value is None:
         return relation, Function(OfUnit("count", most=MOST_COUNTED), values, limits)

@@ -68,14 +68,12 @@ def introduce(ledger: Ledger, transaction: Transaction, turn: Turn) -> None:
     book = ledger.writer.book_to_write(transaction)
     has_roles = book is not None and book.authority.since is not None
     known = ledger.acting if has_roles else None
-    own = principal_of(transaction, ledger.subject) if known is None else known.principal
+    own = _own_principal(ledger, transaction) if known is None else known.principal
     turn.act = act = known or Act(own or new_principal())
     if ledger.captured is not None:
         turn.capture = ledger.captured
     if book is not None and has_roles and not book.authority.is_active(act.principal):
         raise unknown(ledger)
-    if known is None:
-        ledger.writer.actors[ledger.subject] = act.principal
     if book is not None and has_roles:
         turn.judge = None if turn.capture is not None else Judge(book)
         return
@@ -84,6 +82,14 @@ def introduce(ledger: Ledger, transaction: Transaction, turn: Turn) -> None:
             transaction, "principal_add", ledger.now(),
             principal=act.principal, person=PERSON, owner=None, subject=committed(ledger.subject),
         )  # fmt: skip
+
+
+def _own_principal(ledger: Ledger, transaction: Transaction) -> str | None:
+    """The id of the user, looked up once for a process; None if no entry names the user."""
+    known = ledger.writer.actors.get(ledger.subject) or principal_of(transaction, ledger.subject)
+    if known is not None:
+        ledger.writer.actors[ledger.subject] = known
+    return known
 
 
 def new_principal() -> str:

@@ -15,7 +15,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.cli import main
-from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.errors import InvalidInput, NotAuthorised, Refused, Unavailable
 from tallystick.ledger import Ledger, layout
 from tallystick.ledger import postgres as postgres_store
 from tallystick.ledger.pay import pay
@@ -424,3 +424,27 @@ def test_a_name_in_any_script_is_written_in_ascii(place):
     run(url, f"CREATE SCHEMA {quoted(schema)}")
     (statement,) = (line for line in text.splitlines() if line.startswith("REVOKE ALL ON SCHEMA"))
     run(url, statement.partition(" FROM ")[0] + " FROM PUBLIC")
+
+
+def test_people_who_are_members_of_the_keeper_act_under_their_own_names(team, place):
+    url = place[1]
+    with role(url) as (ann, ann_place), role(url) as (bob, bob_place):
+        run(url, f"GRANT ts_keeper TO {ann}", f"GRANT ts_keeper TO {bob}")
+        with Ledger(team.keeper) as owner:
+            people = owner.open("people", budget=ts.zcdp(rho=1), unit="person")
+            owner.govern(why="a team")
+            owner.team.begin(why="a team")
+            owner.team.grant(ann, "analyst", "people", why="works here")
+            owner.team.grant(f"role:{bob}", "analyst", "people", why="works here")
+            owner.team.allow(ann, "people", ts.zcdp(rho=0.1), why="her share", called="share")
+            names = [member.name for member in owner.team.members()]
+            assert names[1:] == ["role:ts_keeper", f"role:{ann}", f"role:{bob}"]
+            with Ledger(in_schema(ann_place)) as hers:
+                hers.open("share").pay(ts.zcdp(rho=0.05), why="a question")
+                with pytest.raises(NotAuthorised):
+                    hers.open("people").pay(ts.zcdp(rho=0.05), why="not from hers")
+            with Ledger(in_schema(bob_place, more=" -crole=ts_keeper")) as his, pytest.raises(NotAuthorised):
+                his.open("share").pay(ts.zcdp(rho=0.01), why="not his")  # SET ROLE does not make him another one
+            assert people.used == owner.open("share").used
+            assert owner.verify().problems == ()
+        run(url, f"REVOKE ts_keeper FROM {ann}", f"REVOKE ts_keeper FROM {bob}")

@@ -92,6 +92,8 @@ campaign-inference: $(VENV)/.installed-dev
 campaign-ledger: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/ledger/campaign.py
 	$(BIN)/python tests/campaigns/hostile_files.py
+	$(BIN)/python tests/campaigns/roles_walks.py
+	$(BIN)/python tests/campaigns/roles_races.py
 
 campaign-theorems: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/theorem_sides.py

@@ -129,7 +129,7 @@ class Team:
 
     def begin_entry(self, name: str, account: int, rho: float, **more: Any) -> dict[str, Any]:
         """A charge on one account."""
-        body = "{}"
+        body = '{"terms":[]}'
         texts = {name: committed(uuid.uuid4().hex).commitment for name in ("key", "request")}
         return self.entry(
             name, "begin", **{

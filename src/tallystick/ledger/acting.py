@@ -72,11 +72,11 @@ def introduce(ledger: Ledger, transaction: Transaction, turn: Turn) -> None:
     turn.act = act = known or Act(own or new_principal())
     if ledger.captured is not None:
         turn.capture = ledger.captured
+    if book is not None and has_roles and not book.authority.is_active(act.principal):
+        raise unknown(ledger)
     if known is None:
         ledger.writer.actors[ledger.subject] = act.principal
     if book is not None and has_roles:
-        if not book.authority.is_active(act.principal):
-            raise unknown(ledger)
         turn.judge = None if turn.capture is not None else Judge(book)
         return
     if own is None:
@@ -105,6 +105,10 @@ def principal_of(transaction: Transaction, subject: str) -> str | None:
 
 def unknown(ledger: Ledger) -> NotAuthorised:
     """The refusal of a user without a role."""
+    if ledger.acting is not None:
+        return NotAuthorised(
+            "the principal of this request is unknown or has ended. Nothing was changed", code="unknown_principal"
+        )
     return NotAuthorised(
         f"{name_in(ledger.subject)} has no role in this ledger. Nothing was changed. An owner gives one",
         code="unknown_principal",
@@ -147,6 +151,7 @@ class _View:
         self.authority = authority
         self.accounts, self.charges, self.lines = book.accounts, book.charges, book.lines
         self.datasets, self.quarantines, self.governed = book.datasets, book.quarantines, book.governed
+        self.erased, self.erased_answers = book.erased, book.erased_answers
         self.population = book.population
 
 

@@ -144,6 +144,8 @@ class State(Protocol):
     datasets: list[Any]
     quarantines: dict[tuple[int, int], tuple[str, int | None, int | None]]
     governed: int | None
+    erased: set[int]
+    erased_answers: set[int]
     authority: Authority
 
     def population(self, account_id: int) -> int:
@@ -446,7 +448,8 @@ def request_action(effect: Mapping[str, Any], authority: Authority) -> Action:
     """The action that a request asks for, by the kind of its effect."""
     kind = effect["kind"]
     if kind == "open":
-        return ACTIONS["give_allowance" if effect["account_kind"] == ANALYST else "set_limit"]
+        name = "open_population" if effect["parent"] is None else "set_limit"
+        return ACTIONS["give_allowance" if effect["account_kind"] == ANALYST else name]
     if kind in ("role_grant", "role_revoke"):
         role = effect["role"] if kind == "role_grant" else authority.grants[effect["grant"]].role
         return ACTIONS["change_people" if role in (OWNER, APPROVER) else "change_members"]
@@ -491,25 +494,32 @@ def population_of(effect: Mapping[str, Any], state: State) -> int | None:
 
 
 def _erased_population(effect: Mapping[str, Any], state: State) -> int | None:
-    """The population of the charges whose texts are erased; None if there are several, or other entries."""
-    numbers = {*effect["entries"], *effect["answers_of"]}
-    if not numbers <= state.lines.keys():
-        return None
-    found = {state.population(account) for number in numbers for account, _, _ in state.lines[number]}
+    """The population of the entries whose texts are erased; None if there are several, or if it is not known."""
+    found = {each for number in (*effect["entries"], *effect["answers_of"]) for each in _populations_of(number, state)}
     return found.pop() if len(found) == 1 else None
+
+
+def _populations_of(number: int, state: State) -> set[int | None]:
+    """The populations of a charge, a role or a request. Other entries count for the whole ledger."""
+    if number in state.lines:
+        return {state.population(account) for account, _, _ in state.lines[number]}
+    grant, request = state.authority.grants.get(number), state.authority.requests.get(number)
+    if grant is not None:
+        return {grant.population}
+    return {None if request is None else request.population}
 
 
 def seen(effect: Mapping[str, Any], state: State) -> tuple[int, ...]:
     """The state that a request depends on, as numbers. A request whose state has moved is void."""
     kind = effect["kind"]
     authority = state.authority
+    if kind == "open":
+        return tuple(number for number, account in state.accounts.items() if account.name == effect["name"])
+    if kind == "erase":
+        return (len(state.erased & {*effect["entries"]}), len(state.erased_answers & {*effect["answers_of"]}))
     if kind in ("raise", "close"):
         account = state.accounts[effect["account"]]
         return account.limit0, account.limit1, int(account.state == "open")
-    if kind == "open":
-        parent = effect["parent"]
-        is_open = parent is not None and state.accounts[parent].state == "open"
-        return (max((row.id for row in state.accounts.values() if row.name == effect["name"]), default=0), int(is_open))
     if kind == "register":
         return (max((row.seq for row in state.datasets if row.name == effect["dataset"]), default=0),)
     if kind == "clear":

@@ -426,25 +426,37 @@ def test_a_name_in_any_script_is_written_in_ascii(place):
     run(url, statement.partition(" FROM ")[0] + " FROM PUBLIC")
 
 
-def test_people_who_are_members_of_the_keeper_act_under_their_own_names(team, place):
-    url = place[1]
-    with role(url) as (ann, ann_place), role(url) as (bob, bob_place):
-        run(url, f"GRANT ts_keeper TO {ann}", f"GRANT ts_keeper TO {bob}")
-        with Ledger(team.keeper) as owner:
-            people = owner.open("people", budget=ts.zcdp(rho=1), unit="person")
-            owner.govern(why="a team")
-            owner.team.begin(why="a team")
-            owner.team.grant(ann, "analyst", "people", why="works here")
-            owner.team.grant(f"role:{bob}", "analyst", "people", why="works here")
-            owner.team.allow(ann, "people", ts.zcdp(rho=0.1), why="her share", called="share")
-            names = [member.name for member in owner.team.members()]
-            assert names[1:] == ["role:ts_keeper", f"role:{ann}", f"role:{bob}"]
-            with Ledger(in_schema(ann_place)) as hers:
-                hers.open("share").pay(ts.zcdp(rho=0.05), why="a question")
-                with pytest.raises(NotAuthorised):
-                    hers.open("people").pay(ts.zcdp(rho=0.05), why="not from hers")
-            with Ledger(in_schema(bob_place, more=" -crole=ts_keeper")) as his, pytest.raises(NotAuthorised):
-                his.open("share").pay(ts.zcdp(rho=0.01), why="not his")  # SET ROLE does not make him another one
-            assert people.used == owner.open("share").used
-            assert owner.verify().problems == ()
-        run(url, f"REVOKE ts_keeper FROM {ann}", f"REVOKE ts_keeper FROM {bob}")
+def test_the_keeper_suffices_for_a_ledger_whose_people_have_roles(team):
+    """Everybody logs in as a role of the database that is a member of the keeper: that role is who acts."""
+    people = ("ts_ann", "ts_bob", "ts_cat")
+    urls = {name: as_user(team.keeper, name) for name in people}
+    try:
+        run(team.admin, *[f"CREATE ROLE {name} LOGIN INHERIT IN ROLE ts_keeper" for name in people])
+        with Ledger(team.keeper) as ledger:
+            assert ledger.subject == "database role ts_keeper"
+            ledger.open("people", budget=ts.zcdp(rho=1), unit="person")
+            ledger.govern(why="a team uses it")
+            ledger.team.begin(why="a team uses it")
+            ledger.team.grant("role:ts_ann", "analyst", "people", why="works here")
+            for name in ("ts_bob", "ts_cat"):
+                ledger.team.grant(f"role:{name}", "approver", "people", why="decides")
+            ledger.team.allow("role:ts_ann", "people", ts.zcdp(rho=0.2), called="ann's", why="a study")
+            number = ledger.team.request(lambda book: book.open("people").raise_limit(ts.zcdp(rho=2), why="x"), why="x")
+        with Ledger(urls["ts_ann"] + "%20-crole%3Dts_keeper") as ledger:  # SET ROLE does not change who acts
+            assert ledger.subject == "database role ts_ann"
+            ledger.open("ann's").pay(ts.zcdp(rho=0.1), why="her study")
+            with pytest.raises(NotAuthorised):
+                ledger.open("people").pay(ts.zcdp(rho=0.1), why="her study")
+            with pytest.raises(NotAuthorised):
+                ledger.team.approve(number, why="it is mine")
+            token = ledger.team.make_token(population="people")
+            assert ledger.with_token(token.text).principal == ledger.actor
+        with Ledger(urls["ts_bob"]) as ledger:
+            assert ledger.team.approve(number, why="fine").state == "EXECUTED"
+            assert ledger.open("people").limit.a0 == 2 * 10**12
+            assert ledger.verify().problems == ()
+            assert ledger.verify().not_checked == ()
+        with psycopg.connect(team.reader) as reader, pytest.raises(DENIED):
+            reader.execute("SELECT body FROM entry_text")
+    finally:
+        run(team.admin, *[f"DROP ROLE IF EXISTS {name}" for name in people])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,10 +43,12 @@ class Office:
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
+def office(tmp_path: Path, stranger: Any) -> Iterator[Office]:
     made = Office(tmp_path)
     yield made
     assert made.ledger.verify().problems == ()
+    text = "".join(f"{line}\n" for line in made.ledger.export(level="chain"))
+    assert stranger.check(text.encode("ascii"))["entries"] == made.ledger.head().seq
     made.ledger.close()
 
 
@@ -55,6 +58,14 @@ def test_a_second_request_for_one_name_is_void(office: Office) -> None:
     assert office.approve(first).state == "EXECUTED"
     assert office.state(second) == "VOID"
     assert office.approve(second).state == "VOID"
+
+
+def test_an_owner_raises_and_closes_an_allowance_without_approvals(office: Office) -> None:
+    office.team.allow("ann", "clinic", HALF, why="her share", called="share")
+    share = office.ledger.open("share")
+    share.raise_limit(ts.zcdp(rho=0.6), why="more")
+    share.close(why="over")
+    assert share.closed
 
 
 def test_a_block_is_requested_and_opened(office: Office) -> None:

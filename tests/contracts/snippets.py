@@ -156,8 +156,13 @@ def noiseless(page: Path) -> dict[Place, Output]:
 
 
 def _outputs_of_block(block: Block, names: dict[str, Any], where: str) -> Iterator[Output]:
-    with acting_as(block.user, _folder_of(block.user)):
+    with user_of(block):
         yield from list(_outputs_of_user(block, names, where))
+
+
+def user_of(block: Block) -> contextlib.AbstractContextManager[None]:
+    """Run what is in a block as its user."""
+    return acting_as(block.user, _folder_of(block.user))
 
 
 def _folder_of(user: str) -> Path | None:
@@ -247,7 +252,7 @@ _FAILED = re.compile(rf"^({'|'.join(EXIT_CODES)}): ", re.M)
 def console_outputs(source: str, where: str) -> Iterator[Output]:
     """Run the commands of tallystick in a block."""
     for command, shown in commands(source):
-        arguments = shlex.split(_INNER.sub(lambda inner: _run(inner["command"]), command), comments=True)
+        arguments = words_of(command)
         if arguments[:1] == ["make"]:
             _check_targets(arguments[1:], f"{where}: {command}")
         if is_ours(arguments):
@@ -255,6 +260,11 @@ def console_outputs(source: str, where: str) -> Iterator[Output]:
             yield Output(where, command, shown, _without_folder(printed), "console", code)
         else:
             yield Output(where, command, shown, shown, "console", exit_code(shown))
+
+
+def words_of(command: str) -> list[str]:
+    """The words of a command, with what its inner commands print."""
+    return shlex.split(_INNER.sub(lambda inner: _run(inner["command"]), command), comments=True)
 
 
 def is_ours(arguments: list[str]) -> bool:

@@ -544,10 +544,6 @@ def seen(effect: Mapping[str, Any], state: State) -> tuple[int, ...]:
     if kind in ("raise", "close"):
         account = state.accounts[effect["account"]]
         return account.limit0, account.limit1, int(account.state == "open")
-    if kind == "open":
-        parent = effect["parent"]
-        is_open = parent is not None and state.accounts[parent].state == "open"
-        return (max((row.id for row in state.accounts.values() if row.name == effect["name"]), default=0), int(is_open))
     if kind == "register":
         return (max((row.seq for row in state.datasets if row.name == effect["dataset"]), default=0),)
     if kind == "clear":

@@ -622,7 +622,7 @@ class Team:
         return NewToken(position.seq, text)
 
     def tokens(self) -> list[TokenShown]:
-        """The tokens of a ledger, oldest first, without their secrets."""
+        """The tokens of a ledger, oldest first. None of them is shown itself."""
         ledger = self.ledger
         with ledger.store.read() as transaction:
             book = ledger.believed(transaction)

@@ -13,6 +13,7 @@ import pytest
 import tallystick as ts
 from contracts.other_users import acting_as
 from tallystick.cli.app import run
+from tallystick.publish.datasets import is_own_note
 
 
 class Shell:
@@ -221,3 +222,25 @@ def test_the_name_of_a_user_who_left_is_erased(shell: Shell) -> None:
     assert "(erased)  ended" in shell.succeed("ledger members")
     assert "intact" in shell.succeed("ledger verify")
     assert "system user ann" not in shell.succeed("ledger export --level answers")
+
+
+def test_a_note_that_cannot_be_read_does_not_hide_the_other_requests(shell: Shell) -> None:
+    note = '{"format": "tallystick/dataset/1", "table": 3}'
+    with acting_as("olga"), ts.Ledger("tallystick.db", create=False) as book:
+        assert is_own_note(note)
+        book.team.request(lambda book: book.open("clinic").register("odd", source="a table", note=note), why="x")
+    shell.requested("account close clinic --why over")
+    text = shell.succeed("account requests")
+    assert "cannot be read" in text
+    assert "close account clinic" in text
+
+
+def test_a_full_disk_gives_no_file_and_says_so(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("tallystick.cli.commands.token.os.fsync", fail)
+        code, text = shell.type("token create --out new.txt")
+    assert (code, "No space left" in text, "tsk_" in text) == (9, True, False)
+    assert not Path("new.txt").exists()

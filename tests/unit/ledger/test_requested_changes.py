@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,10 +43,12 @@ class Office:
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
+def office(tmp_path: Path, stranger: Any) -> Iterator[Office]:
     made = Office(tmp_path)
     yield made
     assert made.ledger.verify().problems == ()
+    text = "".join(f"{line}\n" for line in made.ledger.export(level="chain"))
+    assert stranger.check(text.encode("ascii"))["entries"] == made.ledger.head().seq
     made.ledger.close()
 
 
@@ -57,17 +60,18 @@ def test_a_second_request_for_one_name_is_void(office: Office) -> None:
     assert office.approve(second).state == "VOID"
 
 
+def test_an_owner_raises_and_closes_an_allowance_without_approvals(office: Office) -> None:
+    office.team.allow("ann", "clinic", HALF, why="her share", called="share")
+    share = office.ledger.open("share")
+    share.raise_limit(ts.zcdp(rho=0.6), why="more")
+    share.close(why="over")
+    assert share.closed
+
+
 def test_a_block_is_requested_and_opened(office: Office) -> None:
     number = office.team.request(lambda book: book.open("north", budget=HALF, parent="clinic"), why="a region")
     assert office.approve(number).state == "EXECUTED"
     assert office.ledger.open("north").limit == office.ledger.open("north", budget=HALF, parent="clinic").limit
-
-
-def test_an_account_below_one_that_closed_is_void(office: Office) -> None:
-    number = office.team.request(lambda book: book.open("north", budget=HALF, parent="clinic"), why="a region")
-    end = office.team.request(lambda book: book.open("clinic").close(why="over"), why="over")
-    assert office.approve(end).state == "EXECUTED"
-    assert office.approve(number).state == "VOID"
 
 
 def test_blocks_that_share_rows_are_refused_when_they_are_carried_out(office: Office) -> None:
@@ -112,7 +116,7 @@ def test_a_removal_is_requested_and_carried_out(office: Office) -> None:
     assert office.ledger.datasets() == {}
 
 
-def test_a_request_for_texts_that_were_erased_since_is_void(office: Office) -> None:
+def test_a_second_request_to_erase_the_same_texts_is_void(office: Office) -> None:
     paid = office.clinic.pay(ts.zcdp(rho=0.1), why="about Mrs Miller", key="m").charge
     first, second = (office.team.request(lambda book: book.erase(paid, why="asked"), why="asked") for _ in range(2))
     assert office.approve(first).state == "EXECUTED"

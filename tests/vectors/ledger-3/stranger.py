@@ -470,6 +470,8 @@ class Ledger:
         name, p = self.what(e)
         if e["act"][2] is not None:
             return
+        if e["kind"] in ("raise", "close") and self.account(e["account"])["account_kind"] == "analyst":
+            name = "allowance"
         about, cells = MAY[name]
         if any(cell == "y" and has(role, p) for role, cell in cells.items()):
             return

@@ -9,6 +9,7 @@ import typer
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.cli.proposing import AsRequest, Form, request, waiting
 from tallystick.digits import moment, people
+from tallystick.errors import LedgerIntegrity
 from tallystick.ledger.book import opened, place_of
 
 if TYPE_CHECKING:
@@ -96,9 +97,11 @@ def _changes(book: Ledger, each: Asked) -> list[str]:
     if each.effect["kind"] != "register" or not datasets.is_own_note(each.note):
         return []
     name = each.effect["dataset"]
-    wanted = datasets.read_note(name, each.population or "", each.note, None)
-    known = datasets.known(book).get(name)
-    return datasets.differences(known, wanted)
+    try:
+        wanted = datasets.read_note(name, each.population or "", each.note, None)
+    except LedgerIntegrity:  # the note of another program
+        return ["the registration cannot be read; do not approve it unread"]
+    return datasets.differences(datasets.known(book).get(name), wanted)
 
 
 def _decided(command: str, verb: str, outcome: Outcome, form: Form, asked: dict[str, Any]) -> None:

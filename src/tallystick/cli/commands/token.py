@@ -6,13 +6,13 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from tallystick.cli.output import Answer, DryRun, Json, Place, Screen, deliver
 from tallystick.digits import moment
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Unavailable
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.team import TOKEN_DAYS
 
@@ -91,11 +91,22 @@ def _new_file(path: Path | None) -> Iterator[Callable[[str], None]]:
     try:
         with open(descriptor, "w", encoding="ascii") as file:
             os.fchmod(descriptor, 0o600)
-            yield lambda text: print(text, file=file)
+            yield lambda text: _write(text, file, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(path)
         raise
+
+
+def _write(text: str, file: TextIO, path: Path) -> None:
+    try:
+        print(text, file=file, flush=True)
+        os.fsync(file.fileno())
+    except OSError as error:
+        raise Unavailable(
+            f"The token was not written to {path} ({error.strerror}), so it is of no use. 'token list' shows its "
+            "number. End it and make another one"
+        ) from None
 
 
 @app.command("list")

@@ -539,6 +539,8 @@ def seen(effect: Mapping[str, Any], state: State) -> tuple[int, ...]:
     """The state that a request depends on, as numbers. A request whose state has moved is void."""
     kind = effect["kind"]
     authority = state.authority
+    if kind == "open":
+        return tuple(number for number, account in state.accounts.items() if account.name == effect["name"])
     if kind == "erase":
         return (len(state.erased & {*effect["entries"]}), len(state.erased_answers & {*effect["answers_of"]}))
     if kind in ("raise", "close"):

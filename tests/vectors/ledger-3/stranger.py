@@ -426,8 +426,7 @@ class Ledger:
             account = self.account(e["account"])
             return account["limit"] + [int(not account["closed"])]
         if kind == "open":
-            opened = e["parent"] is not None and not self.account(e["parent"])["closed"]
-            return [max([n for n, a in self.accounts.items() if a["name"] == e["name"]], default=0), int(opened)]
+            return [n for n, a in self.accounts.items() if a["name"] == e["name"]]
         if kind == "register":
             return [max([n for n, x in self.entries.items() if x["kind"] == "register" and x["dataset"] == e["dataset"]], default=0)]
         if kind == "clear":

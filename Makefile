@@ -22,7 +22,7 @@ help:
 	@echo "make bench     the benchmarks, against peers in their own environment"
 	@echo "make campaign  the long randomised sweeps (campaign-accounting, -audit, -certificates, -explorer, -inference, -ledger, -mechanisms, -sql, -sweeps, -tables, -theorems)"
 	@echo "make coverage-ledger  branch coverage of the ledger from its own tests"
-	@echo "make statements  write the index of theorems, the heads of their pages and the table of cells from the code"
+	@echo "make statements  write the index of theorems, the heads of their pages and the tables of cells and roles from the code"
 	@echo "make walks     the files that four calls walk through, in order, and how many"
 	@echo "make pages     run the commands of the documentation and write their output into the pages (ALL=1: also where it agrees)"
 	@echo "make pictures  draw the pictures of the documentation again"
@@ -92,6 +92,8 @@ campaign-inference: $(VENV)/.installed-dev
 campaign-ledger: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/ledger/campaign.py
 	$(BIN)/python tests/campaigns/hostile_files.py
+	$(BIN)/python tests/campaigns/roles_walks.py
+	$(BIN)/python tests/campaigns/roles_races.py
 
 campaign-theorems: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/theorem_sides.py
@@ -124,6 +126,7 @@ walks:  # installs nothing: with the environment if it is there, else with a Pyt
 statements: $(VENV)/.installed-dev
 	$(BIN)/python docs/statements.py
 	$(BIN)/python docs/cells.py
+	$(BIN)/python docs/roles.py
 
 explorer: $(VENV)/.installed-dev
 	$(BIN)/python docs/explorer.py $(if $(GRID),--grid)

@@ -50,6 +50,9 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "reopen_account": ("account",),
         "clear_failure": ("charge",),
         "retire_dataset": ("dataset",),
+        "make_request": (),  # the same action, asked of those who approve
+        "give_role": ("name",),
+        "show_members": (),
         "reuse_key": ("key",),
         "write_again": ("key", "argument"),  # argument: out, card or stdout, which could not be written
         "verify_ledger": (),
@@ -81,7 +84,7 @@ OF_DATASET: Final = frozenset(
 TEXTS: Final = frozenset(
     (
         *("account", "adjacency", "argument", "budget", "column", "cost", "dataset", "key", "loss", "measure"),
-        *("estimator", "mechanism", "packages", "parameter", "place", "share", "to", "type", "unit"),
+        *("estimator", "mechanism", "name", "packages", "parameter", "place", "share", "to", "type", "unit"),
     )
 )
 """Facts that are texts; like the following, only remedies from outside are checked."""

@@ -73,7 +73,11 @@ def problem_of(code: int, printed: str, wanted: int) -> str:
 
 
 def run(words: Sequence[str], wanted: int, where: str) -> tuple[int, list[str]]:
-    code, printed = snippets.run_tallystick(list(words))
+    return run_typed(["tallystick", *words], wanted, where)
+
+
+def run_typed(words: Sequence[str], wanted: int, where: str) -> tuple[int, list[str]]:
+    code, printed = snippets.run_as_typed(list(words))
     problem = problem_of(code, printed, wanted)
     return code, [f"{where}: {shlex.join(words)}: {problem}\n{printed[-600:]}"] if problem else []
 
@@ -84,19 +88,22 @@ def run_page(page: Path) -> Iterator[str]:
     blocks = list(snippets.blocks(page))
     last = max(i for i, block in enumerate(blocks) if block.language == "console")
     for block in blocks[: last + 1]:
-        where = f"{page.name}:{block.line}"
-        if block.language == "python":
-            problem = run_python(block, names, where)
-            examples = problem.split("Failed example:")
-            if any(SOURCE in each and "ModuleNotFoundError" in each for each in examples):
-                yield f"{where}: a missing package is not named as one\n{problem}"
-            continue
-        for command, expected in snippets.commands(block.source):
-            words = shlex.split(command, comments=True)
-            if words[:1] != ["tallystick"]:
-                continue
-            stated = re.search(r"\(exit (\d+)\)", expected)
-            _, problems = run(words[1:], int(stated[1]) if stated else 0, where)
+        with snippets.user_of(block):
+            yield from list(run_block(block, names, f"{page.name}:{block.line}"))
+
+
+def run_block(block: snippets.Block, names: dict[str, Any], where: str) -> Iterator[str]:
+    """The wrong ends of a block."""
+    if block.language == "python":
+        problem = run_python(block, names, where)
+        examples = problem.split("Failed example:")
+        if any(SOURCE in each and "ModuleNotFoundError" in each for each in examples):
+            yield f"{where}: a missing package is not named as one\n{problem}"
+        return
+    for command, shown in snippets.commands(block.source):
+        words = snippets.words_of(command)
+        if snippets.is_ours(words):
+            _, problems = run_typed(words, snippets.exit_code(shown), where)
             yield from problems
 
 

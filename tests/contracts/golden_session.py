@@ -22,6 +22,7 @@ from typing import Any
 
 import typer
 
+from contracts import other_users
 from tallystick import __version__
 from tallystick.cli.app import app, run
 
@@ -47,6 +48,8 @@ class Call:
     is_noisy: bool = False
     has_heading: bool = False
     is_shown: bool = True
+    user: str = "olga"
+    """Name of the user of the operating system."""
 
 
 def quiet(words: str) -> Call:
@@ -114,6 +117,28 @@ CALLS = (
     Call("ledger keys", "ledger keys"),
     Call("ledger retire-key", f"ledger retire-key {'ab' * 32} --why 'the host is gone'"),
     Call("ledger checkpoint", "ledger checkpoint"),
+    Call("ledger begin-roles", "ledger begin-roles --why 'two analysts, two approvers'"),
+    Call("ledger grant", "ledger grant ann analyst --population patients-2026 --why 'she works here'"),
+    quiet("ledger grant bob approver --population patients-2026 --why 'he decides'"),
+    quiet("ledger grant cat approver --population patients-2026 --why 'she decides'"),
+    Call("ledger quorum", "ledger quorum patients-2026 --needed money=1,people=1 --why 'one is enough' --request"),
+    Call("account allow", "account allow patients-2026 ann --budget 'zcdp(rho=0.1, delta=1e-7)' --name ann-2026 "
+         "--why 'her questions'"),
+    Call("account request", "account request patients-2026 --budget 'zcdp(rho=2, delta=1e-6)' --why 'a second table'"),
+    Call("account requests", "account requests"),
+    Call("account approve", "account approve 40 --why 'the table is worth it'", user="bob"),
+    quiet("account request patients-2026 --budget 'zcdp(rho=3, delta=1e-6)' --why 'a third table'"),
+    Call("account reject", "account reject 43 --why 'not this year'", user="cat"),
+    quiet("account request patients-2026 --budget 'zcdp(rho=3, delta=1e-6)' --why 'a third table'"),
+    Call("account withdraw", "account withdraw 45"),
+    Call("token create", "token create --population patients-2026 --ceiling 'zcdp(rho=0.01)' --name nightly"),
+    Call("token list", "token list"),
+    Call("token revoke", "token revoke 47"),
+    Call("ledger members", "ledger members"),
+    Call("ledger revoke", "ledger revoke ann analyst --population patients-2026 --why 'another project'"),
+    Call("ledger break-glass", "ledger break-glass dan --population patients-2026 --why 'bob and cat left'"),
+    Call("ledger end", "ledger end ann --why 'she left'"),
+    Call("error not authorised", "account raise patients-2026 --budget 'zcdp(rho=4, delta=1e-6)' --why x", code=7),
     Call("epsilon", f"epsilon {SGD} --delta 1e-5"),
     Call("delta", f"delta {SGD} --epsilon 2"),
     Call("explain", f"explain {SGD} --delta 1e-5"),
@@ -136,7 +161,7 @@ CALLS = (
     drawn("release", "release 1234 --epsilon 1 --sensitivity 1"),
     Call("respond", "respond yes no no yes yes --choices yes,no --epsilon 1 --estimate"),
     Call("doctor", "doctor"),
-    Call("error denied", "query stays --measures count --rho 0.9 --why x", code=3),
+    Call("error denied", "query stays --measures count --rho 0.9 --why x --ledger small.db", code=3),
     Call("error refused", "query visits --measures count --rho 0.01 --why x", code=4),
     Call("error usage", "epsilon 'gausian(sigma=1)' --delta 1e-5", code=2),
     Call("error falsified", "audit accounting loss 'gaussian(sigma=1)' --claimed 1 --delta 1e-5", code=5),
@@ -186,13 +211,14 @@ def outputs() -> Iterator[tuple[str, str]]:
 def _typed(call: Call) -> str:
     """Run a call and return its text."""
     out, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+    with other_users.acting_as(call.user), contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         code = run(shlex.split(call.words))
     assert code == call.code, f"{call.words}: exit code {code}\n{out.getvalue()}{errors.getvalue()}"
     result, notes = out.getvalue(), errors.getvalue()
     if call.is_noisy:
         result, notes = _without_noise(result, has_heading=call.has_heading), _without_effect(notes)
-    return f"$ tallystick {call.words}\nexit code {code}\n\n--- stdout\n{result}--- stderr\n{notes}"
+    sudo = "" if call.user == "olga" else f"sudo -u {call.user} "
+    return f"$ {sudo}tallystick {call.words}\nexit code {code}\n\n--- stdout\n{result}--- stderr\n{notes}"
 
 
 def _without_noise(result: str, *, has_heading: bool) -> str:
@@ -243,6 +269,7 @@ def _marked(text: str, folder: str) -> str:
     text = text.replace(f"tallystick {__version__}", "tallystick VERSION")
     text = re.sub(r"VERSION +Python .*", "VERSION   HOST", text)
     text = re.sub(r"(?m)^(core +|optional +[^:]*: ).*$", r"\1PACKAGES", text)
+    text = re.sub(r"\btsk_[0-9a-f]+", "TOKEN", text)
     text = re.sub(r"(?<!0\.)\b[0-9a-f]{16,}\b", "HASH", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00|Z)?)?", "DATE", text)
     return re.sub(r"\b\d+(\.\d+)? (s|ms|seconds)\b", "TIME", text)
@@ -277,7 +304,7 @@ def _write_inputs_for_errors() -> None:
     import sqlite3
 
     limits = "--population guests --unit patient_id --max-groups 1 --max-rows-per-group 1 --limit rho=0.5"
-    _typed(quiet(f"dataset add stays.csv {limits}"))
+    _typed(quiet(f"dataset add stays.csv {limits} --ledger small.db"))
     _typed(quiet("account open other --budget 'zcdp(rho=1)' --ledger broken.db"))
     with contextlib.closing(sqlite3.connect("broken.db")) as file:
         file.execute("UPDATE account SET limit0 = limit0 + 1")

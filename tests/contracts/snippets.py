@@ -6,6 +6,9 @@
 Output that a page shows is compared with what is printed (``outputs.py``). If it differs, the page runs once more
 without noise, and each number with noise is compared with its true value.
 
+A page begins as the user ``olga``. ``sudo -u ann tallystick`` runs a command as the user ``ann``, with keys of her own,
+as does a Python block after ``<!-- run by: ann -->``. ``$(tallystick ...)`` in a command stands for what that prints.
+
 A block after ``<!-- not run: reason -->`` is left alone; the reason is for the reader of the page's source.
 """
 
@@ -16,6 +19,7 @@ import contextlib
 import doctest
 import io
 import math
+import os
 import re
 import shlex
 import tempfile
@@ -27,11 +31,16 @@ from pathlib import Path
 from typing import Any
 
 from contracts import outputs
+from contracts.other_users import acting_as
 from contracts.zero_noise import scaled_noise
 
 ROOT = Path(__file__).resolve().parents[2]
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w+)[^\n]*\n(?P<body>.*?)^(?P=indent)```\s*$", re.M | re.S)
 _NOT_RUN = re.compile(r"<!-- not run: \S[^>]* -->\s*\Z")
+_RUN_BY = re.compile(r"<!-- run by: (?P<user>\w+) -->\s*\Z")
+_INNER = re.compile(r"\$\((?P<command>[^()]*)\)")
+USER = "olga"
+"""Name of the user whose commands a page shows."""
 _NUMBER = re.compile(r"#\s*(-?\d[\d_]*\.?\d*(?:e[-+]?\d+)?)(?![\w.])")
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -41,6 +50,7 @@ class Block:
     language: str
     source: str
     line: int
+    user: str = USER
 
 
 def pages() -> list[Path]:
@@ -58,7 +68,8 @@ def blocks(page: Path) -> Iterator[Block]:
     text = page.read_text(encoding="utf-8")
     for match in fences(text):
         body = re.sub(f"^{match['indent']}", "", match["body"], flags=re.M)
-        yield Block(match["language"], body, line_of(text, match))
+        other = _RUN_BY.search(text[: match.start()])
+        yield Block(match["language"], body, line_of(text, match), other["user"] if other else USER)
 
 
 def fences(text: str) -> Iterator[re.Match[str]]:
@@ -145,6 +156,21 @@ def noiseless(page: Path) -> dict[Place, Output]:
 
 
 def _outputs_of_block(block: Block, names: dict[str, Any], where: str) -> Iterator[Output]:
+    with user_of(block):
+        yield from list(_outputs_of_user(block, names, where))
+
+
+def user_of(block: Block) -> contextlib.AbstractContextManager[None]:
+    """Run what is in a block as its user."""
+    return acting_as(block.user, _folder_of(block.user))
+
+
+def _folder_of(user: str) -> Path | None:
+    """Where a user keeps keys and heads; None for the user with whom a page begins."""
+    return None if user == USER else Path(os.environ["TALLYSTICK_CONFIG_DIR"]) / f"of {user} in {Path.cwd().name}"
+
+
+def _outputs_of_user(block: Block, names: dict[str, Any], where: str) -> Iterator[Output]:
     if block.language == "console":
         yield from console_outputs(block.source, where)
     elif ">>> " in block.source:
@@ -208,7 +234,15 @@ def agrees(value: float, shown: str) -> bool:
     return math.isclose(value, float(shown), rel_tol=1e-12, abs_tol=1.0000001 * 10.0 ** (exponent - decimals))
 
 
-EXIT_CODES = {"Error": 2, "Denied": 3, "Refused": 4, "Falsified": 5, "Ledger integrity": 6, "Unavailable": 9}
+EXIT_CODES = {
+    "Error": 2,
+    "Denied": 3,
+    "Refused": 4,
+    "Falsified": 5,
+    "Ledger integrity": 6,
+    "Not authorised": 7,
+    "Unavailable": 9,
+}
 """The exit code that the first word of a failure stands for."""
 
 
@@ -218,14 +252,39 @@ _FAILED = re.compile(rf"^({'|'.join(EXIT_CODES)}): ", re.M)
 def console_outputs(source: str, where: str) -> Iterator[Output]:
     """Run the commands of tallystick in a block."""
     for command, shown in commands(source):
-        arguments = shlex.split(command, comments=True)
+        arguments = words_of(command)
         if arguments[:1] == ["make"]:
             _check_targets(arguments[1:], f"{where}: {command}")
-        if arguments[:1] == ["tallystick"]:
-            code, printed = run_tallystick(arguments[1:])
+        if is_ours(arguments):
+            code, printed = run_as_typed(arguments)
             yield Output(where, command, shown, _without_folder(printed), "console", code)
         else:
             yield Output(where, command, shown, shown, "console", exit_code(shown))
+
+
+def words_of(command: str) -> list[str]:
+    """The words of a command, with what its inner commands print."""
+    return shlex.split(_INNER.sub(lambda inner: _run(inner["command"]), command), comments=True)
+
+
+def is_ours(arguments: list[str]) -> bool:
+    """True for a command of tallystick, also by another user."""
+    return arguments[:1] == ["tallystick"] or (arguments[:2] == ["sudo", "-u"] and arguments[3:4] == ["tallystick"])
+
+
+def run_as_typed(arguments: list[str]) -> tuple[int, str]:
+    """Exit code and everything printed by a command of tallystick, by its user."""
+    if arguments[0] == "tallystick":
+        return run_tallystick(arguments[1:])
+    with acting_as(arguments[2], _folder_of(arguments[2])):
+        return run_tallystick(arguments[4:])
+
+
+def _run(command: str) -> str:
+    """What an inner command prints, in one line."""
+    code, printed = run_as_typed(shlex.split(command))
+    assert code == 0, f"{command}: {printed}"
+    return printed.strip()
 
 
 def _check_targets(named: list[str], where: str) -> None:

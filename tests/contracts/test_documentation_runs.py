@@ -46,6 +46,22 @@ def test_the_runner_runs_blocks_in_one_session_and_leaves_marked_ones_alone(tmp_
     assert snippets.run_page(page) == 2
 
 
+def test_the_runner_knows_the_users_of_a_page_and_inner_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```console\n$ tallystick ledger init\n$ tallystick ledger govern --why team\n"
+        "$ sudo -u ann tallystick ledger accept --expect-head $(tallystick ledger head)\n"
+        "$ tallystick ledger add-key $(sudo -u ann tallystick ledger key) --why 'her key'\n"
+        "$ sudo -u ann tallystick account open clinic --budget 'zcdp(rho=1)'\n```\n"
+        "<!-- run by: ann -->\n```python\n>>> import tallystick as ts\n"
+        ">>> with ts.Ledger('tallystick.db') as ledger:\n...     ledger.subject\n'system user ann'\n```\n"
+    )
+    assert snippets.run_page(page) == 2
+
+
 def test_readme_and_guides_have_code_to_run() -> None:
     assert list(snippets.blocks(snippets.ROOT / "README.md"))
     assert sum(len(list(snippets.blocks(page))) for page in snippets.pages()) > 20

@@ -39,6 +39,7 @@ def test_every_kind_of_error_has_one() -> None:
         "error usage": 2,
         "error falsified": 5,
         "error ledger integrity": 6,
+        "error not authorised": 7,
         "error unavailable": 9,
     }
 

@@ -25,6 +25,7 @@ import pytest
 from pyarrow import parquet
 
 import tallystick as ts
+from contracts.other_users import acting_as
 from tallystick import remedies
 from tallystick.accounting.expression import read_loss
 from tallystick.cli.app import run
@@ -36,6 +37,7 @@ from tallystick.errors import (
     EpsilonWithoutDelta,
     InvalidInput,
     LedgerIntegrity,
+    NotAuthorised,
     NotDelivered,
     Quarantined,
     Refused,
@@ -1239,6 +1241,71 @@ def a_registration_that_a_charge_has_used(world: World) -> None:
 def a_registration_that_a_charge_has_used_is_closed_by_a_command(world: World) -> None:
     world.capped().succeed(*QUERY, "--rho", "0.1")
     world.succeed(*typed(world.offer("dataset retire", "dataset", "remove", "visits")))
+
+
+def of_a_team(world: World) -> World:
+    """A ledger with roles, in which nothing is changed without an approval."""
+    world.capped()
+    world.succeed("ledger", "govern", "--why", "team")
+    world.succeed("ledger", "begin-roles", "--why", "team")
+    for name in ("bob", "cat"):
+        world.succeed("ledger", "grant", name, "approver", "--population", "clinic", "--why", "team")
+    return world
+
+
+RAISE = ("account", "raise", "clinic", "--budget", "zcdp(rho=2, delta=1e-6)", "--why", "more")
+
+
+@case("make_request", "python")
+def a_change_that_needs_an_approval(world: World) -> None:
+    of_a_team(world)
+    with world.book() as book:
+        change = lambda book: book.open("clinic").raise_limit(ts.zcdp(rho=2, delta=1e-6), why="more")  # noqa: E731
+        provoked("make_request", lambda: change(book), NotAuthorised)
+        number = book.team.request(change, why="more")
+        assert [each.state for each in book.team.requests() if each.number == number] == ["OPEN"]
+
+
+@case("make_request", "shell")
+def a_change_that_needs_an_approval_is_requested_by_an_option(world: World) -> None:
+    assert "--request" in of_a_team(world).offer("--request", *RAISE)
+    assert "bob, cat" in world.succeed(*RAISE, "--request")
+
+
+@case("give_role", "python")
+def a_user_without_a_role(world: World) -> None:
+    of_a_team(world)
+    with acting_as("dan"), world.book() as book:
+        open_block = lambda: book.open("dans", budget=ts.zcdp(rho=0.1), parent="clinic")  # noqa: E731
+        remedy = provoked("give_role", open_block, NotAuthorised)
+    with world.book() as book:
+        book.team.grant(remedy["name"], "analyst", "clinic", why="x")
+        assert ("dan", (("analyst", "clinic"),)) in [(each.name, each.roles) for each in book.team.members()]
+
+
+@case("give_role", "shell")
+def a_user_without_a_role_gets_one_by_a_command(world: World) -> None:
+    of_a_team(world)
+    with acting_as("dan"):
+        line = world.offer("ledger grant dan analyst", *RAISE)
+    world.succeed(*["clinic" if word == "NAME" else word for word in typed(line)])
+    assert "dan  analyst on clinic" in world.succeed("ledger", "members")
+
+
+@case("show_members", "python")
+def an_action_of_another_role(world: World) -> None:
+    of_a_team(world)
+    with acting_as("bob"), world.book() as book:
+        provoked("show_members", lambda: book.team.grant("eve", "analyst", "clinic", why="x"), NotAuthorised)
+        assert "bob" in [each.name for each in book.team.members()]
+
+
+@case("show_members", "shell")
+def an_action_of_another_role_by_a_command(world: World) -> None:
+    of_a_team(world)
+    with acting_as("bob"):
+        words = ("ledger", "grant", "eve", "analyst", "--population", "clinic", "--why", "x")
+        assert "bob  approver on clinic" in world.succeed(*typed(world.offer("ledger members", *words)))
 
 
 def write_and_fail(world: World, *words: str) -> tuple[int, str]:

@@ -26,7 +26,8 @@ class Maker:
 
     def book(self, *, ago: float = 0.0, principal: str = "local") -> ts.Ledger:
         """The ledger, by a clock that is behind by some seconds."""
-        return ts.Ledger(self.ledger, principal=principal, clock=lambda: time.time() - ago)
+        opened = ts.Ledger(self.ledger, clock=lambda: time.time() - ago)
+        return opened if principal == "local" else opened.acting_for(principal)
 
     def tool(self, *words: str) -> dict[str, Any]:
         """What a command says; a command that fails stops the maker."""

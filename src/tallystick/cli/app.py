@@ -35,9 +35,10 @@ _COMMANDS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "Budget": (
         ("budget", "budget.budget", "Show what is used and what still fits"),
-        ("account", "account.app", "Open, raise or close a budget"),
+        ("account", "account.app", "Open, raise, share or close a budget"),
         ("charge", "charge.app", "List charges, or record one made elsewhere"),
-        ("ledger", "ledger.app", "Create, verify, export the record"),
+        ("ledger", "ledger.app", "Create, verify, export the record; roles"),
+        ("token", "token.app", "Make and end tokens for programs"),
     ),
     "Account for privacy": (
         ("epsilon", "read.epsilon", "Compute epsilon at a delta"),

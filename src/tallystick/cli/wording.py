@@ -263,6 +263,12 @@ def _imported_older(remedy: Remedy, command: Command) -> Way:
     )
 
 
+def _as_request(remedy: Remedy, command: Command) -> Way | None:
+    """A request in place of the change; None for a command that cannot make one."""
+    option = command.options.get("is_request")
+    return None if option is None else Way(f"add {option}", effect="asks those who approve, and changes nothing yet")
+
+
 SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {
     "lower_price": _lower_price,
     "keep_measures": _measures,
@@ -303,6 +309,12 @@ SHELL: Final[Mapping[str, Callable[[Remedy, Command], Way | None]]] = {
     "clear_failure": lambda each, command: Way(
         f"tallystick dataset clear {command.dataset(each)} --why REASON{command.ledger}"
     ),
+    "make_request": _as_request,
+    "give_role": lambda each, command: Way(
+        f"tallystick ledger grant {shlex.quote(each['name'])} analyst --population NAME --why REASON{command.ledger}",
+        effect="for an owner",
+    ),
+    "show_members": lambda each, command: Way(f"tallystick ledger members{command.ledger}", effect="lists the roles"),
     "retire_dataset": lambda each, command: Way(
         f"tallystick dataset retire {command.dataset(each)} --why REASON{command.ledger}"
     ),

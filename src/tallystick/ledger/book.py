@@ -15,8 +15,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Unavailable
-from tallystick.ledger import erasure, first_write, governance, journal, opening, places, views
+from tallystick.ledger import acting, erasure, first_write, governance, journal, opening, places, views
 from tallystick.ledger.account import Account
+from tallystick.ledger.authority import Act
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, encode_answer
 from tallystick.ledger.copies import CopyLock
 from tallystick.ledger.erasure import Erased
@@ -28,8 +29,9 @@ from tallystick.ledger.pay import CHARGE_LEASE, FAILED, Charge, Receipt
 from tallystick.ledger.registry import Registered, registered
 from tallystick.ledger.replay import FORMAT_2, FORMAT_3, Book, WriterKey
 from tallystick.ledger.signing import Signer
-from tallystick.ledger.store import Probe, Store, Transaction
-from tallystick.ledger.texts import Tags, is_answer, opens
+from tallystick.ledger.store import Probe, Store, Transaction, tried
+from tallystick.ledger.team import Team
+from tallystick.ledger.texts import Tags, Text, committed, is_answer, opens
 from tallystick.ledger.transfer import ANSWERS, export_lines, import_lines
 from tallystick.ledger.verify import Report, entries, make_checkpoint, verify
 from tallystick.place import Place, is_foreign_url, shown
@@ -37,6 +39,8 @@ from tallystick.place import Place, is_foreign_url, shown
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
+Captured = list[tuple[dict[str, Any], dict[str, Text]]]
+"""Entries of a turn that is undone, with their texts."""
 OLD_FORMATS = ("tallystick/ledger/1",)
 BACKWARDS = 2000
 """Milliseconds by which a clock may be behind the newest entry: clocks are adjusted by fractions of a second."""
@@ -71,7 +75,6 @@ class Ledger:
         place: Place | Path | str,
         *,
         create: bool = True,
-        principal: str = "local",
         clock: Callable[[], float] | None = None,
         config: Path | str | None = None,
         probe: Probe | None = None,
@@ -80,7 +83,8 @@ class Ledger:
         older: str | None = None,
         inspect: bool = False,
     ) -> None:
-        self.principal = checked("principal", principal)
+        self.acting: Act | None = None
+        self.captured: Captured | None = None
         first_write.check_arguments(expect_head, first_use, older)
         is_there = expect_head is not None or older is not None or inspect
         create = create and not is_there  # a new ledger cannot contain a known head
@@ -92,6 +96,7 @@ class Ledger:
         self.known_blocks: dict[tuple[int, str], tuple[int, Blocks]] = {}  # by parent and partition; see opening.py
         self.store = self._opened_store(place, create, probe, is_accepted=first_use is not None)
         try:
+            self._subject = self.store.user()
             self._known = places.KnownPlaces(self.store.names(), config).read()
             self.id = self._genesis(create, is_accepted=first_use is not None)
             self._names = self.store.names(self.id)
@@ -153,6 +158,10 @@ class Ledger:
             if keys and newest != Position(*anchor):
                 governance.require_seal(transaction, self.id, newest, keys)
                 self._anchor.write(Anchor(*newest))
+            if keys:
+                self.writer.book_now(transaction, Position(*anchor), newest)  # does the ledger have roles?
+                known = acting.principal_of(transaction, self.subject)
+                self.writer.actors |= {} if known is None else {self.subject: known}
 
     def believed(self, transaction: Transaction, *, whole: bool = False) -> Book | None:
         """The state of a governed ledger that its hashed chain gives; None if the ledger is not governed.
@@ -174,12 +183,70 @@ class Ledger:
             raise places.led_elsewhere(self.store.place)
         self.check_anchor()
 
-    def acting_for(self, principal: str) -> Ledger:
-        """Return the same open ledger for another principal, whose keys are apart; close only the first one."""
+    def acting_for(self, principal: str, via: int | None = None) -> Ledger:
+        """Return the same open ledger for another principal, whose keys are apart; close only the first one.
+
+        It is for a service that has checked who asks, and by which token. ``with_token`` checks a token itself.
+        """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.principal = checked("principal", principal)
+        other.acting = Act(checked("principal", principal), via)
         return other
+
+    def with_token(self, token: str) -> Ledger:
+        """Return the same open ledger for the principal of a token; close only the first one.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     ledger.with_token("tsk_unknown")
+        Traceback (most recent call last):
+        tallystick.errors.NotAuthorised: this is not a token of tallystick
+        """
+        with self.store.read() as transaction:
+            found = acting.token_in(self.believed(transaction), token, self.now())
+        return self.acting_for(found.principal, found.seq)
+
+    def proposing(self) -> Ledger:
+        """Return the same open ledger, whose writes are undone and noted in ``captured``: for what a request asks."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.captured = []
+        return other
+
+    @property
+    def principal(self) -> str:
+        """Whose named keys are used: everybody's in a ledger without roles, those of who acts in another."""
+        if self.acting is not None:
+            return self.acting.principal
+        return self.actor if self.has_roles else journal.SHARED
+
+    @property
+    def actor(self) -> str:
+        """The id of who acts. It says nothing about the name. It is empty for a user who never wrote."""
+        if self.acting is not None and self.has_roles:
+            return self.acting.principal
+        return self.writer.actors.get(self.subject, "")
+
+    @property
+    def subject(self) -> str:
+        """The user of the operating system or of the database that has this ledger open."""
+        return self._subject
+
+    @property
+    def has_roles(self) -> bool:
+        """True if every entry needs a role. Only a governed ledger has roles."""
+        return self.writer.watch.book.authority.since is not None
+
+    @contextlib.contextmanager
+    def write(self, operation: str, *, dry_run: bool = False) -> Iterator[Transaction]:
+        """A write by who acts here: durable when the block ends, or with ``dry_run`` undone."""
+        with tried(self.store, operation, dry_run=dry_run or self.captured is not None) as transaction:
+            turn = transaction.turn
+            if isinstance(turn, journal.Turn):
+                turn.introduce = lambda changed, begun: acting.introduce(self, changed, begun)
+                if turn.governed is not None:
+                    journal.begin_entries(transaction, turn)
+            yield transaction
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here
         raise Refused("an open ledger cannot be copied, stored or sent to another process. Try: ts.Ledger(place) there")
@@ -211,8 +278,11 @@ class Ledger:
     def _begin_chain(self, transaction: Transaction) -> None:
         """Append the first entry, and write its anchor before it is durable: this host needs no proof later."""
         ledger_id = uuid.uuid4().hex
-        position = journal.append(transaction, "genesis", self.now(), format=FORMAT_3, ledger=ledger_id)
-        transaction.run("secret_insert", *Tags.new(since=position.seq))
+        tags = Tags.new(since=1)
+        position = journal.append(
+            transaction, "genesis", self.now(), format=FORMAT_3, ledger=ledger_id, **self._introduced()
+        )
+        transaction.run("secret_insert", *tags)
         anchor = AnchorFile(ledger_id, self._config)
         anchor.require_writable()
         anchor.write(Anchor(*position))
@@ -225,6 +295,7 @@ class Ledger:
         self._anchor.require_writable()
         with self.store.write("first use") as transaction:
             self._begin_turn(transaction, None)
+            transaction.turn.introduce = lambda changed, begun: acting.introduce(self, changed, begun)
             first_write.record_first_use(transaction, self.now(), principal=self.principal, why=why)
         self._keep_place()
 
@@ -236,6 +307,7 @@ class Ledger:
         self._anchor.require_writable()
         with self.store.write("older copy") as transaction:
             self._begin_turn(transaction, None)
+            transaction.turn.introduce = lambda changed, begun: acting.introduce(self, changed, begun)
             newest = first_write.record_older(transaction, self.now(), missing.seen, principal=self.principal, why=why)
         self._anchor.replace(newest)
         self._keep_place()
@@ -329,9 +401,14 @@ class Ledger:
 
     def _upgrade(self, transaction: Transaction) -> None:
         """Append the entry from which a ledger of format 2 keeps texts beside the chain."""
-        position = journal.append(transaction, "upgrade", self.now(), format=FORMAT_3)
-        transaction.tags = Tags.new(since=position.seq)
-        transaction.run("secret_insert", *transaction.tags)
+        tags = Tags.new(since=journal.head(transaction).seq + 1)
+        journal.append(transaction, "upgrade", self.now(), format=FORMAT_3, **self._introduced())
+        transaction.tags = tags
+        transaction.run("secret_insert", *tags)
+
+    def _introduced(self) -> dict[str, Any]:
+        """Fields that name who writes the first entry of the format."""
+        return {"act": list(Act(acting.new_principal())), "subject": committed(self.subject)}
 
     def _missing(self, anchor: Anchor | None, transaction: Transaction) -> first_write.Missing | None:
         row = transaction.row("entry_at", anchor.seq) if anchor else None
@@ -610,13 +687,20 @@ class Ledger:
 
     def recover(self) -> tuple[int, int]:
         """Refund reservations and burn executions whose lease ran out; returns (refunded, burned)."""
+        if self.captured is not None:
+            return 0, 0
         with self.store.read() as transaction:
             if not transaction.rows("charges_expired", self.now()):
                 return 0, 0
-        with self.store.write("recover") as transaction:
+        with self.write("recover") as transaction:
             return journal.sweep(transaction, self.now(), self.principal)
 
     # -- who may write, and what can be erased
+
+    @property
+    def team(self) -> Team:
+        """Roles, tokens, allowances and requests of a ledger whose owner began roles."""
+        return Team(self)
 
     def govern(self, *, why: str, signer: Signer | None = None, dry_run: bool = False) -> int:
         """Let only holders of a key write from now on; return the number of the entry that says so.

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from tallystick.ledger import authority
 from tallystick.ledger.chain import canonical
 from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position
@@ -54,6 +55,7 @@ def state_of(book: Book, head: Position) -> dict[str, Any]:
         "digests": [[seq, found] for seq, found in sorted(book.digests.items()) if seq in kept],
         "ended": book.ended,
         "free": book.free,
+        "authority": authority.to_data(book.authority),
     }
 
 
@@ -91,6 +93,7 @@ def book_of(state: dict[str, Any]) -> tuple[Book, Position]:
     book.items = {(stream, number) for stream, number in state["items"]}
     book.digests = dict(state["digests"])
     book.ended, book.free = state["ended"], state["free"]
+    book.authority = authority.of_data(state["authority"]) if "authority" in state else authority.Authority()
     book.start = state["seq"]
     return book, Position(state["seq"], state["hash"])
 

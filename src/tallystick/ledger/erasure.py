@@ -6,7 +6,7 @@ privacy losses, sources, closings and what is registered about data are never er
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from tallystick.ledger.chain import check_reason
 from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import ChargeRow
 from tallystick.ledger.replay import ENDED
-from tallystick.ledger.store import tried
 from tallystick.ledger.texts import ERASABLE, committed
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def erase(ledger: Ledger, numbers: Iterable[int], *, answers: bool, why: str, dr
     wanted = sorted({_checked(number) for number in numbers})
     if not wanted:
         raise InvalidInput("entries", [], "the number of at least one ledger entry")
-    with tried(ledger.store, "erase", dry_run=dry_run) as transaction:
+    with ledger.write("erase", dry_run=dry_run) as transaction:
         for number in wanted:
             _require_erasable(transaction, number)
         texts = [number for number in wanted if transaction.rows("texts_of", number)]
@@ -55,6 +54,17 @@ def erase(ledger: Ledger, numbers: Iterable[int], *, answers: bool, why: str, dr
         for number in stored:
             transaction.run("answer_delete", number)
     return Erased(position.seq, tuple(texts), tuple(stored))
+
+
+def check_requested(transaction: Transaction, effect: Mapping[str, Any]) -> None:
+    """Refuse an erasure that was requested, if a part of it was erased since, or must not be erased now."""
+    for number in sorted({*effect["entries"], *effect["answers_of"]}):
+        _require_erasable(transaction, number)
+    texts = [number for number in effect["entries"] if not transaction.rows("texts_of", number)]
+    answers = [number for number in effect["answers_of"] if not transaction.row("answer_of", number)]
+    if gone := sorted({*texts, *answers}):
+        listed = ", ".join(map(str, gone))
+        raise Refused(f"ledger entries {listed} were erased since this was requested. Make another request")
 
 
 def remove_texts(transaction: Transaction, number: int) -> None:

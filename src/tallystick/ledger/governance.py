@@ -24,7 +24,6 @@ from tallystick.ledger.journal import ChargeRow, Position
 from tallystick.ledger.replay import GOVERNED, Book, Broken, WriterKey, may_sign
 from tallystick.ledger.retirement import RETIRED_START, require_not_retired
 from tallystick.ledger.signing import Signer, verified
-from tallystick.ledger.store import tried
 from tallystick.ledger.texts import committed, opens
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def govern(ledger: Ledger, signer: Signer, *, why: str, dry_run: bool = False) -
     """
     check_reason(why)
     ledger.verify().require()
-    with tried(ledger.store, "govern", dry_run=dry_run) as transaction:
+    with ledger.write("govern", dry_run=dry_run) as transaction:
         if ledger.writer.newest[2] is not None:
             raise Refused("this ledger is governed already. Nothing was changed")
         vouched = [_answer_hash(transaction, int(number)) for (number,) in transaction.rows("answer_ids", 0)]
@@ -125,7 +124,7 @@ def change_keys(
     if not isinstance(public, str) or not _PUBLIC.fullmatch(public):
         raise InvalidInput("public", public, "a public key: 64 digits of 0-9 and a-f")
     more = {} if kind == "key_add" else {"distrusted_from": distrusted_from}
-    with tried(ledger.store, kind, dry_run=dry_run) as transaction:
+    with ledger.write(kind, dry_run=dry_run) as transaction:
         turn = transaction.turn
         if turn.governed is None:
             raise Refused("this ledger is not governed, so it has no keys. Govern it first")
@@ -389,6 +388,8 @@ class Writer:
     """The newest entry that this writer sealed or checked."""
     keys: tuple[int | None, list[WriterKey]] = (None, [])
     """The newest entry about keys, and the keys up to it."""
+    actors: dict[str, str] = field(default_factory=dict)
+    """Ids of the users who acted in this process, by their names."""
     newest: tuple[str, int, int | None] = ("", 0, None)
     """Hash, time and governing entry of the newest entry that was looked at."""
 
@@ -462,6 +463,16 @@ class Writer:
         trusted = {key.public for key in keys if key.retired is None and not whole}
         self.watch.follow(transaction, self.ledger, trusted, newest.seq)
         self.watch.require_end(newest)
+        return self.watch.book
+
+    def book_to_write(self, transaction: Transaction) -> Book | None:
+        """The state before the first entry of a turn, whose seal ``begin`` checked. None in an ungoverned ledger."""
+        turn = transaction.turn
+        if turn.governed is None:
+            return None
+        trusted = {key.public for key in self.keys_at(transaction, turn.governed) if key.retired is None}
+        self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
+        self.watch.require_end(turn.first)
         return self.watch.book
 
     def end(self, transaction: Transaction) -> None:

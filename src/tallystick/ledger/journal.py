@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import BelowLeastPrice, IdempotencyConflict, LedgerIntegrity, Quarantined, Refused, Remedy
+from tallystick.ledger.authority import EFFECTS
 from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, checked, digest, fields_of, link
 from tallystick.ledger.denial import denied
 from tallystick.ledger.filters import LARGEST, UNITS_0, Amount, Filter
@@ -37,6 +38,8 @@ from tallystick.ledger.texts import (
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
+    from tallystick.ledger.acting import Judge
+    from tallystick.ledger.authority import Act
     from tallystick.ledger.signing import Signer
 
 
@@ -164,7 +167,7 @@ class Terms(NamedTuple):
         checked("plan", plan, PLAN_LENGTH, empty=True)
         by_id = sorted(lines, key=lambda line: line[0].id)
         asked = tuple(Line(account.id, a0, a1, account.path) for account, a0, a1 in by_id)
-        payers = tuple(line[:3] for line in asked)
+        payers = tuple(sorted((account.shared_id, a0, a1) for account, a0, a1 in by_id))
         source_id = SourceId.of(source) if source else None
         about = About(payers, plan, request, older_request, source_id)
         return cls(lines, asked, plan, digest(plan), about, source_id)
@@ -199,20 +202,37 @@ class Turn:
     signer: Signer | None = None
     upgrade: Callable[[Transaction], None] | None = None
     """Called before the first entry of a turn in a ledger of format 2. A turn that only reads changes nothing."""
+    introduce: Callable[[Transaction, Turn], None] | None = None
+    """Called before the first entry of a turn: it sets ``act``, and names a principal that is new to the ledger."""
+    act: Act | None = None
+    """Who acts in this turn."""
+    judge: Judge | None = None
+    """Raises if the principal may not write an entry; None in a ledger without roles."""
+    capture: list[tuple[dict[str, Any], dict[str, Text]]] | None = None
+    """Takes the entries, with their texts, of a turn that is undone: what a request asks for."""
 
 
 def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Position:
-    """Add one entry to the chain. A ``Text`` is stored beside it, and the entry holds its commitment."""
+    """Add one entry to the chain. A ``Text`` is stored beside it, and the entry holds its commitment.
+
+    ``under`` among the fields is the request that the entry carries out. It becomes a part of ``act``.
+    """
+    under = fields.pop("under", None)
     turn = transaction.turn
     if isinstance(turn, Turn):
-        upgrade, turn.upgrade = turn.upgrade, None
-        if upgrade is not None:
-            upgrade(transaction)
+        begin_entries(transaction, turn)
         at = max(at, turn.newest_at)  # times do not run backwards
         turn.newest_at = at
         fields |= {"governed": turn.governed} if turn.governed is not None else {}
+        fields |= {"act": [*turn.act[:2], under]} if turn.act is not None else {}
     last = head(transaction)
-    body = canonical({"kind": kind, "at": at, **with_commitments(fields)})
+    entry = {"kind": kind, "at": at, **with_commitments(fields)}
+    if isinstance(turn, Turn) and turn.judge is not None:
+        turn.judge(last.seq + 1, entry)
+    if isinstance(turn, Turn) and turn.capture is not None:
+        _require_effect(kind)
+        turn.capture.append((entry, {name: value for name, value in fields.items() if isinstance(value, Text)}))
+    body = canonical(entry)
     position = Position(last.seq + 1, link(last.hash, body))
     transaction.run("entry_insert", position.seq, position.hash, body)
     texts = [(position.seq, name, value.salt, value.body) for name, value in fields.items() if isinstance(value, Text)]
@@ -223,6 +243,22 @@ def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Posit
             transaction.run("text_insert", *text)
     transaction.latest = position
     return position
+
+
+def _require_effect(kind: str) -> None:
+    """Refuse what no request may ask for, before it begins: a charge that is undone would be a free release."""
+    if kind not in EFFECTS:
+        raise Refused(f"no request can ask for an entry of the kind {kind!r}. Nothing was charged", code="bad_request")
+
+
+def begin_entries(transaction: Transaction, turn: Turn) -> None:
+    """Do what comes before the first entry of a turn: the upgrade of a ledger, and the principal who acts."""
+    upgrade, introduce = turn.upgrade, turn.introduce
+    turn.upgrade = turn.introduce = None  # they append entries themselves
+    if upgrade is not None:
+        upgrade(transaction)
+    if introduce is not None:
+        introduce(transaction, turn)
 
 
 def time_of(transaction: Transaction, at: int) -> int:
@@ -264,6 +300,15 @@ def entry_body(transaction: Transaction, seq: int) -> dict[str, Any]:
     return body
 
 
+SHARED: Final = "local"
+"""The principal whose keys are those of everybody: automatic keys, and all keys in a ledger without roles."""
+
+
+def owner_of(principal: str, space: str) -> str:
+    """The principal under whom a key is found. A question has one automatic key for all principals."""
+    return SHARED if space == AUTO else principal
+
+
 def charge_under(transaction: Transaction, principal: str, space: str, key: str) -> ChargeRow | None:
     """Return the charge that has this key, or None.
 
@@ -273,10 +318,10 @@ def charge_under(transaction: Transaction, principal: str, space: str, key: str)
     tags = transaction.tags
     row = None
     if tags is not None and space == NAMED:
-        own, computed = tags.of_key(principal, NAMED, key), tags.of_key(principal, AUTO, key)
+        own, computed = tags.of_key(principal, NAMED, key), tags.of_key(SHARED, AUTO, key)
         row = transaction.row("charge_by_tags", own, computed, computed)  # a person's own key first
     elif tags is not None:
-        row = transaction.row("charge_by_tag", tags.of_key(principal, space, key))
+        row = transaction.row("charge_by_tag", tags.of_key(owner_of(principal, space), space, key))
     if row is not None:
         _require_key(transaction, int(row[0]), principal, space, key)
     elif _has_format_2(transaction):
@@ -302,7 +347,7 @@ def _require_key(transaction: Transaction, charge_id: int, principal: str, space
     entry = stored_entry(transaction, charge_id)
     text = transaction.row("text_at", charge_id, "key")
     spaces = (NAMED, AUTO) if space == NAMED else (space,)
-    is_its = entry.get("principal") == principal and entry.get("space") in spaces
+    is_its = entry.get("space") in spaces and (entry.get("space") == AUTO or entry.get("principal") == principal)
     if not is_its or text is None or text[1] != key or not opens(str(entry.get("key")), *text):
         raise LedgerIntegrity(
             f"the tag of this key leads to ledger entry {charge_id}, which has another key",
@@ -323,8 +368,10 @@ def charge_like(transaction: Transaction, principal: str, about: About, request:
     """Return the first charge for the same request, under any key, whose answer may be returned; None without one."""
     rows = []
     if transaction.tags is not None:
-        tag = transaction.tags.of_request(principal, about.lines, about.plan, request)
-        rows = transaction.rows("charge_alike_tagged", tag)
+        tags = transaction.tags
+        owners = dict.fromkeys((SHARED, principal))
+        found = [tags.of_request(owner, about.lines, about.plan, request) for owner in owners]
+        rows = [row for tag in found for row in transaction.rows("charge_alike_tagged", tag)]
     if _has_format_2(transaction):
         digest_2 = request_digest(about.lines, about.plan, request)
         rows += transaction.rows("charge_alike", principal, digest_2, _end_of_format_2(transaction))
@@ -348,7 +395,7 @@ def is_same(transaction: Transaction, charge: ChargeRow, about: About) -> bool:
     entry = stored_entry(transaction, charge.id)
     if "space" not in entry:  # of format 2
         return entry["request"] in [request_digest(about.lines, about.plan, text) for text in about.texts]
-    if entry["plan"] != about.plan or entry["lines"] != [list(line) for line in about.lines]:
+    if entry["plan"] != about.plan or shared_lines(transaction, entry["lines"]) != about.lines:
         return False
     if about.source is not None and not _are_same_data(transaction, entry["source"], about.source):
         return False
@@ -359,6 +406,23 @@ def is_same(transaction: Transaction, charge: ChargeRow, about: About) -> bool:
 def _are_same_data(transaction: Transaction, one: str | None, two: str) -> bool:
     """True if two sources are the same, or places of one registered dataset, whose files may be moved."""
     return one == two or (one is not None and transaction.row("sources_of_one_dataset", one, two) is not None)
+
+
+def shared_lines(transaction: Transaction, lines: Sequence[Sequence[int]]) -> tuple[tuple[int, int, int], ...]:
+    """The lines of a charge with the account above in place of an allowance.
+
+    Two analysts who ask the same question pay from two allowances. The question is the same one.
+    """
+    found = []
+    for account_id, a0, a1 in lines:
+        row = account_row(transaction, account_id)
+        is_allowance = row.kind == ALLOWANCE and row.parent_id is not None
+        found.append((row.parent_id if is_allowance and row.parent_id is not None else account_id, a0, a1))
+    return tuple(sorted(found))
+
+
+ALLOWANCE: Final = "analyst"
+"""The kind of an account from which one principal pays; what it pays is paid by the account above, too."""
 
 
 def account_row(transaction: Transaction, account_id: int) -> AccountRow:
@@ -422,8 +486,9 @@ def insert_tags(transaction: Transaction, charge_id: int, principal: str, space:
 
 def tags_of(tags: Tags, principal: str, space: str, key: str, about: About) -> tuple[str, str, str]:
     """The tags of a charge: of its key, of the stream that its key belongs to, and of its request."""
-    request = tags.of_request(principal, about.lines, about.plan, about.request)
-    return tags.of_key(principal, space, key), tags.of_stem(principal, space, key), request
+    owner = owner_of(principal, space)
+    request = tags.of_request(owner, about.lines, about.plan, about.request)
+    return tags.of_key(owner, space, key), tags.of_stem(owner, space, key), request
 
 
 def require_same(transaction: Transaction, charge: ChargeRow, about: About) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import InvalidInput, LargeDelta, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import journal
+from tallystick.ledger.acting import Proposed
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import GENESIS, canonical, check_reason, checked, link
 from tallystick.ledger.denial import higher_limit, written
@@ -52,8 +53,10 @@ def open_account(
     if row is None:
         require_small_delta(limit)
         warn_of_delta(limit, stacklevel=4)
-        with ledger.store.write("open") as transaction:
+        with ledger.write("open") as transaction:
             row = transaction.row("account_named", name) or _insert(ledger, transaction, wanted, partition)
+        if ledger.captured:
+            raise Proposed
     account = AccountRow(*row)
     _same(account, wanted, named_unit(limit, unit), _first_limit(ledger, account))
     if partition is not None and ledger.partition_of(account.id) != partition:
@@ -148,6 +151,20 @@ def _insert(ledger: Ledger, transaction: Transaction, wanted: AccountRow, partit
     """Append a new account to the chain."""
     if partition is not None and wanted.parent_id is not None:
         _blocks_of(ledger, transaction, wanted.parent_id, partition.name).require_apart(partition)
+    return insert_account(ledger, transaction, wanted, partition)
+
+
+def check_requested(ledger: Ledger, transaction: Transaction, effect: Mapping[str, Any]) -> None:
+    """Refuse a block that was requested, if it shares rows with a block that was opened since."""
+    if effect["partition"]:
+        partition = Partition(*effect["partition"])
+        _blocks_of(ledger, transaction, effect["parent"], partition.name).require_apart(partition)
+
+
+def insert_account(
+    ledger: Ledger, transaction: Transaction, wanted: AccountRow, partition: Partition | None = None
+) -> AccountRow:
+    """Append the entry that opens an account, and add its row."""
     position = journal.append(
         transaction,
         "open",
@@ -161,6 +178,7 @@ def _insert(ledger: Ledger, transaction: Transaction, wanted: AccountRow, partit
         adjacency=wanted.adjacency,
         milestones=wanted.milestones,
         limit=[wanted.limit0, wanted.limit1],
+        **({} if wanted.owner is None else {"owner": wanted.owner}),
     )
     row = wanted._replace(id=position.seq)
     transaction.run("account_insert", *row[:12])
@@ -285,7 +303,7 @@ def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, 
     limit = check_raise(row, account, budget)
     if limit.limit1 > row.limit1:
         warn_of_delta(limit, stacklevel=4)
-    with ledger.store.write("raise") as transaction:
+    with ledger.write("raise") as transaction:
         row = journal.account_row(transaction, account.id)
         check_raise(row, account, limit)
         reason = committed(why)
@@ -347,7 +365,7 @@ def raise_terms(ledger_id: str, row: AccountRow, limit0: int, limit1: int, why: 
 def close_account(ledger: Ledger, account: Account, *, why: str) -> None:
     """Append the end of an account."""
     check_reason(why)
-    with ledger.store.write("close") as transaction:
+    with ledger.write("close") as transaction:
         if transaction.run("close_account", account.id) != 1:
             raise Refused(f"account {account.name!r} is already closed")
         journal.append(transaction, "close", ledger.now(), account=account.id, why=committed(why))

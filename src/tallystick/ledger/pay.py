@@ -501,7 +501,7 @@ class Charge:
             ledger.recover()  # a worker that was killed closes its source, too
         stored = None
         try:
-            with ledger.store.write("begin" if started else "reserve") as transaction:
+            with ledger.write("begin" if started else "reserve") as transaction:
                 at = ledger.now()
                 claim = journal.reserve(transaction, wanted, at, started=started)
                 if claim.fresh and text is not None:
@@ -612,7 +612,7 @@ class Charge:
 
     def start(self) -> Charge:
         """RESERVED -> EXECUTING; when this returns, it is durable and data may be opened."""
-        with self._ledger.store.write("start") as transaction:
+        with self._ledger.write("start") as transaction:
             journal.start(transaction, self._held, self._ledger.now())
         self._row = self._held._replace(state="EXECUTING")
         return self
@@ -659,7 +659,7 @@ class Charge:
 
     def _try_to_store(self, text: str) -> Stored:
         at = self._ledger.now()
-        with self._ledger.store.write("commit") as transaction:
+        with self._ledger.write("commit") as transaction:
             return journal.commit(transaction, self._held, text, at)
 
     def _recorded(self, text: str) -> Stored:
@@ -688,13 +688,13 @@ class Charge:
 
     def burn(self) -> None:
         """EXECUTING -> BURNED: never refunded."""
-        with self._ledger.store.write("burn") as transaction:
+        with self._ledger.write("burn") as transaction:
             journal.burn(transaction, self._held, self._ledger.now(), why="error", principal=self._ledger.principal)
         self._row = self._held._replace(state="BURNED")
 
     def refund(self) -> None:
         """RESERVED -> REFUNDED: give the amount back; allowed only while data was not opened."""
-        with self._ledger.store.write("refund") as transaction:
+        with self._ledger.write("refund") as transaction:
             journal.refund(
                 transaction, self._held, self._ledger.now(), why="given back", principal=self._ledger.principal
             )
@@ -703,7 +703,7 @@ class Charge:
     def renew(self, *, lease: float) -> None:
         """Extend the lease by ``lease`` seconds from now; long work calls this now and then."""
         until = self._ledger.lease_end(lease)
-        with self._ledger.store.write("renew") as transaction:
+        with self._ledger.write("renew") as transaction:
             self._row = journal.lease(transaction, self._held, self._ledger.now(), until, take=False)
 
     def __enter__(self) -> Charge:

@@ -254,6 +254,12 @@ class PostgresStore:
             return []
         return connection.execute(STATEMENTS["migrations"]).fetchall()
 
+    def user(self) -> str:
+        """The role that the server has checked. ``SET ROLE`` does not change it."""
+        with self._mutex, self._translated():
+            [name] = self._connected().execute("SELECT session_user").fetchone() or [""]
+        return f"database role {name}"
+
     def seconds(self) -> float:
         """Seconds since 1970 by the server's clock, so that clients whose clocks differ agree when a lease ends."""
         with self._mutex, self._translated():

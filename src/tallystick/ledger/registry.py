@@ -119,11 +119,8 @@ def register(
     source_digest = None if source is None else digest(source)
     listed = sorted(set(marks))  # names of files may hold any character; they are stored as JSON
     least = _least(account, least_price)
-    with ledger.store.write("register") as transaction:
-        places = [] if source_digest is None else [source_digest]
-        was_retired = retirement.retired_name(transaction, [*places, *filter(retirement.identifies, listed)])
-        if was_retired is not None or _is_retired(transaction, name):
-            raise retired_again(was_retired or name)
+    with ledger.write("register") as transaction:
+        _check_retired(transaction, name, source_digest, listed)
         row = transaction.row("dataset_named", name)
         if row is not None:
             known = DatasetRow(*row)
@@ -135,9 +132,7 @@ def register(
                 return
             if not (update or same or was_removed):
                 raise InvalidInput("dataset", name, "a new name, or an update of limits, bounds, least cost or place")
-        if source_digest is not None:
-            _check_source(transaction, source_digest, population, fixed)
-        _check_marks(transaction, listed, population, fixed)
+        _check_apart(transaction, source_digest, listed, population, fixed)
         noted = committed(note)
         position = journal.append(
             transaction, "register", ledger.now(),
@@ -146,6 +141,32 @@ def register(
         )  # fmt: skip
         row = DatasetRow(name, position.seq, account.id, population, source_digest, least, noted.commitment)
         transaction.run("dataset_insert", *row)
+
+
+def check_requested(transaction: Transaction, effect: Mapping[str, Any], population: int) -> None:
+    """Refuse a registration that was requested, if other data or populations got in its way since."""
+    if retirement.ends(effect["note"].body):
+        return  # it retires or removes the newest registration of the name, which has not changed
+    source, marks = effect["source"], effect.get("marks", [])
+    _check_retired(transaction, effect["dataset"], source, marks)
+    _check_apart(transaction, source, marks, population, effect["fixed"])
+
+
+def _check_retired(transaction: Transaction, name: str, source: str | None, marks: list[str]) -> None:
+    """Refuse a name or data that are retired."""
+    places = [] if source is None else [source]
+    was_retired = retirement.retired_name(transaction, [*places, *filter(retirement.identifies, marks)])
+    if was_retired is not None or _is_retired(transaction, name):
+        raise retired_again(was_retired or name)
+
+
+def _check_apart(
+    transaction: Transaction, source: str | None, marks: list[str], population: int, fixed: Mapping[str, str | None]
+) -> None:
+    """Refuse data that belong to another population, or that are registered about another unit."""
+    if source is not None:
+        _check_source(transaction, source, population, fixed)
+    _check_marks(transaction, marks, population, fixed)
 
 
 def _entry_to_update(
@@ -188,7 +209,7 @@ def retire(account: Account, name: str, *, why: str, dry_run: bool) -> None:
     """Append the entry that closes a dataset for new queries, for good; a dry run raises the same refusals."""
     ledger = account.ledger
     check_reason(why)
-    with ledger.store.read() if dry_run else ledger.store.write("retire") as transaction:
+    with ledger.store.read() if dry_run else ledger.write("retire") as transaction:
         newest = _registration(transaction, account, name)
         if not dry_run:
             _append_end(transaction, newest, ledger.now(), retirement.retired_note(why), newest.least0)
@@ -201,7 +222,7 @@ def remove(account: Account, name: str, *, dry_run: bool) -> None:
     registration counts as a use.
     """
     ledger = account.ledger
-    with ledger.store.read() if dry_run else ledger.store.write("remove") as transaction:
+    with ledger.store.read() if dry_run else ledger.write("remove") as transaction:
         newest = _registration(transaction, account, name)
         used = _first_use(transaction, name, newest.population_id)
         if used is not None:
@@ -369,7 +390,7 @@ def clear(account: Account, *, why: str, end_running: bool = False) -> list[int]
     ledger = account.ledger
     check_reason(why)
     ledger.recover()
-    with ledger.store.write("clear") as transaction:
+    with ledger.write("clear") as transaction:
         closed = _closed(transaction, account)
         if not closed:
             raise Refused(f"nothing about population {account.name!r} is closed")

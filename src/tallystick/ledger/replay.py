@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
+from tallystick.ledger.actions import ANALYST
+from tallystick.ledger.authority import FIELDS_OF_MOMENT, ROLE_KINDS, Authority, Forbidden
 from tallystick.ledger.chain import canonical, digest
 from tallystick.ledger.filters import LARGEST, Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow, answer_terms, together
@@ -45,6 +47,10 @@ HASH: Final = "hash"  # 64 hexadecimal digits: a digest, a commitment or a publi
 SIGNATURE: Final = "signature"  # 128 hexadecimal digits
 SALT: Final = "salt"  # 32 hexadecimal digits
 NUMBERS: Final = "numbers"  # whole numbers that rise
+INTEGERS: Final = "integers"  # a list of whole numbers
+OBJECT: Final = "object"  # fields of an entry
+NEEDED: Final = "needed"  # an object of whole numbers
+ACT: Final = "act"  # a principal, a token or nothing, and a request or nothing
 VOUCHED: Final = "vouched"  # a charge, the SHA-256 of its first entry, and the hash of its answer
 
 NAMED: Final = {
@@ -53,6 +59,8 @@ NAMED: Final = {
     LIST_OR_NONE: "a list", TEXTS: "an object of texts", LISTED: "a list of texts",
     HEAD: "the number and the hash of an entry", HASH: "a hash", SIGNATURE: "a signature", SALT: "a nonce",
     NUMBERS: "a list of rising whole numbers", VOUCHED: "triples of a charge and two hashes",
+    INTEGERS: "a list of whole numbers in range", OBJECT: "an object", NEEDED: "an object of whole numbers in range",
+    ACT: "a principal, a token and a request",
 }  # fmt: skip
 _CHARGE: Final = {"charge": WHOLE, "fence": WHOLE}
 _REQUEST: Final = {
@@ -101,9 +109,28 @@ SHAPES_3: Final[dict[str, dict[str, str]]] = {
     "key_add": {**_DECISION, "public": HASH},
     "key_retire": {**_DECISION, "public": HASH, "distrusted_from": WHOLE_OR_NONE},
     "erase": {**_DECISION, "entries": NUMBERS, "answers_of": NUMBERS},
-}
+    "principal_add": {"principal": TEXT, "person": TEXT, "owner": TEXT_OR_NONE, "subject": HASH},
+    "principal_end": {"principal": TEXT, "why": HASH},
+    "roles": {"why": HASH},
+    "role_grant": {"principal": TEXT, "role": TEXT, "population": WHOLE_OR_NONE, "why": HASH},
+    "role_revoke": {"grant": WHOLE, "why": HASH},
+    "quorum": {"population": WHOLE, "needed": NEEDED, "why": HASH},
+    "break_glass": {"principal": TEXT, "population": WHOLE, "why": HASH},
+    "token_add": {
+        "principal": TEXT, "roles": LISTED, "population": WHOLE_OR_NONE, "doors": LISTED, "until": WHOLE,
+        "ceiling": WHOLE_OR_NONE, "hash": HASH, "name": HASH,
+    },
+    "token_end": {"token": WHOLE},
+    "request": {"effect": OBJECT, "population": WHOLE_OR_NONE, "was": INTEGERS, "why": HASH, "note": HASH},
+    "decision": {"request": WHOLE, "decision": TEXT, "grant": WHOLE, "why": HASH},
+    "withdraw": {"request": WHOLE},
+    "void": {"request": WHOLE},
+}  # fmt: skip
 """Shapes of format 3: texts are commitments, and the entries that format 2 does not have."""
 OPTIONAL: Final[dict[str, dict[str, str]]] = {
+    "genesis": {"subject": HASH},
+    "upgrade": {"subject": HASH},
+    "open": {"owner": TEXT},
     "register": {"marks": LISTED},
     "reserve": {"item": PAIR},
     "begin": {"item": PAIR},
@@ -112,6 +139,8 @@ OPTIONAL: Final[dict[str, dict[str, str]]] = {
 """Fields that an entry of a kind may have."""
 GOVERNED: Final = "governed"
 """Field of every entry after governance began: the newest entry before it about the keys of the ledger."""
+ACT_FIELD: Final = "act"
+"""Field that says who acts. Every entry has it once roles began; before that an entry may have it."""
 
 
 def problem(entry: Any, shapes: Mapping[str, Mapping[str, str]] = SHAPES) -> str:
@@ -139,7 +168,7 @@ def problem(entry: Any, shapes: Mapping[str, Mapping[str, str]] = SHAPES) -> str
 def _fields(kind: str, *, is_new: bool) -> tuple[frozenset[str], dict[str, str]]:
     """The fields that an entry of a kind must have, and all that it may have, with their types."""
     shape = {"kind": TEXT, "at": WHOLE, **(SHAPES_3 if is_new else SHAPES)[kind]}
-    more = {**OPTIONAL.get(kind, {}), **({GOVERNED: WHOLE} if is_new else {})}
+    more = {**OPTIONAL.get(kind, {}), **({GOVERNED: WHOLE, ACT_FIELD: ACT} if is_new else {})}
     return frozenset(shape), {**shape, **more}
 
 
@@ -185,6 +214,19 @@ def _are_listed(value: Any) -> bool:
     return type(value) is list and bool(value) and all(map(_is_text, value))
 
 
+def _are_integers(value: Any) -> bool:
+    return type(value) is list and all(map(_is_whole, value))
+
+
+def _is_needed(value: Any) -> bool:
+    return type(value) is dict and all(map(_is_whole, value.values()))
+
+
+def _is_act(value: Any) -> bool:
+    is_shaped = type(value) is list and len(value) == 3 and _is_text(value[0])
+    return is_shaped and all(each is None or _is_whole(each) for each in value[1:])
+
+
 def _is_text_or_none(value: Any) -> bool:
     return value is None or type(value) is str
 
@@ -200,7 +242,8 @@ _FITS: Final[dict[str, Callable[[Any], bool]]] = {
     LIST_OR_NONE: lambda value: value is None or type(value) is list,
     TEXTS: _are_texts, LISTED: _are_listed, HEAD: _is_head, HASH: _is_hash,
     SIGNATURE: partial(_has_digits, 128), SALT: partial(_has_digits, 32),
-    NUMBERS: _are_numbers, VOUCHED: _are_vouched,
+    NUMBERS: _are_numbers, VOUCHED: _are_vouched, INTEGERS: _are_integers, OBJECT: lambda value: type(value) is dict,
+    NEEDED: _is_needed, ACT: _is_act,
 }  # fmt: skip
 """A test for each type of a field."""
 
@@ -303,6 +346,8 @@ class Book:
     erased_answers: set[int] = field(default_factory=set)
     kinds: dict[int, str] = field(default_factory=dict)
     """Kinds of the entries of format 3 that have texts."""
+    authority: Authority = field(default_factory=Authority)
+    """Principals, roles, tokens and requests."""
 
     def apply(self, seq: int, body: str, entry: Any = None) -> None:
         """Take one more entry; raises ``Broken`` when a rule is violated. ``entry`` is the body, if it was read."""
@@ -315,8 +360,14 @@ class Book:
                 self._check_new(seq, entry)
             if entry["kind"] in ("register", "reserve", "begin"):
                 self.digests[seq] = digest(body)
+            if is_new:
+                self.authority.judge(seq, entry, self)
             _ACTIONS[entry["kind"]](self, seq, entry)
+            if is_new:
+                self.authority.take(seq, entry, self)
             self.newest_at = entry["at"]
+        except Forbidden as forbidden:
+            raise Broken(f"entry {seq}: {forbidden}") from None
         except (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
             raise Broken(f"entry {seq} cannot be read ({type(error).__name__})") from None
 
@@ -325,7 +376,7 @@ class Book:
         self.since = seq if self.since is None else self.since
         self.require(entry["at"] >= self.newest_at, seq, "its time is before that of an earlier entry")
         self.require(entry.get(GOVERNED) == self.governed, seq, "it does not name the newest entry about keys")
-        if entry["kind"] in TEXT_FIELDS:
+        if TEXT_FIELDS.get(entry["kind"], ())[:1] and TEXT_FIELDS[entry["kind"]][0] in entry:
             self.kinds[seq] = entry["kind"]
 
     def note_distrusted(self, charge: int, seq: int, entry: dict[str, Any]) -> None:
@@ -477,9 +528,16 @@ def _open(book: Book, seq: int, entry: dict[str, Any]) -> None:
     currency = Filter.named(entry["filter"])
     book.require(limit0 > 0 and (limit1 == 0 or currency.rule.spends_delta), seq, "a limit is wrong")
     kind = "population" if entry["parent"] is None else "block"
+    owner = entry.get("owner")
+    if entry["account_kind"] == ANALYST:
+        is_allowance = entry["parent"] is not None and entry["partition"] is None and owner is not None
+        is_allowance = is_allowance and book.accounts[entry["parent"]].kind != ANALYST
+        book.require(is_allowance, seq, "an allowance without an owner, or of no account that can pay")
+        kind = ANALYST
     plain = entry["account_kind"] == kind and entry["adjacency"] in ("add_remove", "replace")
+    book.require(plain and (owner is None or kind == ANALYST), seq, "an account of no known kind")
     steps = json.loads(entry["milestones"])
-    book.require(plain and canonical(steps) == entry["milestones"], seq, "an account of no known kind")
+    book.require(canonical(steps) == entry["milestones"], seq, "milestones that are not canonical JSON")
     rising = type(steps) is list and all(type(step) is int for step in steps) and steps == sorted(set(steps))
     book.require(rising and all(0 < step < limit0 for step in steps), seq, "milestones do not rise to the limit")
     parent = entry["parent"]
@@ -500,7 +558,7 @@ def _open(book: Book, seq: int, entry: dict[str, Any]) -> None:
         book.children.setdefault(parent, []).append(seq)
     book.accounts[seq] = AccountRow(
         seq, entry["name"], parent, partition.name if partition else None, entry["account_kind"], entry["filter"],
-        entry["unit"], entry["adjacency"], entry["milestones"], None, limit0, limit1, 0, 0, 0, 0, 0, "open",
+        entry["unit"], entry["adjacency"], entry["milestones"], owner, limit0, limit1, 0, 0, 0, 0, 0, "open",
     )  # fmt: skip
 
 
@@ -556,6 +614,28 @@ def _clear(book: Book, seq: int, entry: dict[str, Any]) -> None:
         is_over = book.charges[row[0]].state != "EXECUTING" if row[0] in book.charges else True
         book.require(is_over, seq, "data are cleared while a charge on them runs")
         book.quarantines[row] = (source, seq, cause)
+
+
+def _roles(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    book.require(book.governed is not None, seq, "roles of a ledger that is not governed")
+    book.require(book.authority.since is None, seq, "roles begin twice")
+    book.require("act" in entry, seq, "roles begin without a principal")
+
+
+def _request(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    """A request fixes every field of its effect, but those of the moment: nothing is left to who carries it out."""
+    effect = entry["effect"]
+    filled = {name: _ANY_VALUE[name] for name in FIELDS_OF_MOMENT.get(effect["kind"], ())}
+    wrong = problem({**effect, **filled, "at": entry["at"]}, SHAPES_3)
+    book.require(wrong == "", seq, f"what is requested is not an entry: {wrong}")
+
+
+_ANY_VALUE: Final = {"by": "0" * 64, "signature": "0" * 128, "principal": ""}
+"""Values that fit the fields of ``FIELDS_OF_MOMENT``."""
+
+
+def _nothing(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    """The entry changes only who may do what, which ``authority`` keeps."""
 
 
 def _first_use(book: Book, seq: int, entry: dict[str, Any]) -> None:
@@ -697,6 +777,9 @@ _ACTIONS: dict[str, Callable[[Book, int, dict[str, Any]], None]] = {
     "key_add": _key_add,
     "key_retire": _key_retire,
     "erase": _erase,
+    "roles": _roles,
+    **dict.fromkeys(("principal_add", *sorted(ROLE_KINDS)), _nothing),
+    "request": _request,
     "open": _open,
     "raise": _raise,
     "close": _close,

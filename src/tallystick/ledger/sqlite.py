@@ -38,6 +38,7 @@ from tallystick.ledger.store import (
     unlocked,
 )
 from tallystick.ledger.texts import Tags
+from tallystick.ledger.users import user_of_system
 from tallystick.place import Place, shown
 
 APPLICATION_ID: Final = 0x7A115F1C  # marks the file, so that a foreign database is not adopted
@@ -312,6 +313,10 @@ class SqliteStore:
     def seconds(self) -> float:
         """Seconds since 1970 by this host's clock: all writers of a file are on one host."""
         return time.time()
+
+    def user(self) -> str:
+        """The user of the operating system."""
+        return user_of_system()
 
     def purge(self) -> None:
         """Rewrite the file without the pages of deleted rows, and empty its log."""

@@ -173,6 +173,8 @@ STATEMENTS: Final[dict[str, str]] = {
     "text_delete": "DELETE FROM entry_text WHERE entry = ? AND field = ?",
     "text_at": "SELECT salt, body FROM entry_text WHERE entry = ? AND field = ?",
     "texts_of": "SELECT field, salt, body FROM entry_text WHERE entry = ? ORDER BY field",
+    "subject_entry": "SELECT entry, salt FROM entry_text WHERE field = 'subject' AND body = ? ORDER BY entry",
+    "subjects": "SELECT entry, body FROM entry_text WHERE field = 'subject' ORDER BY entry",
     "texts": "SELECT entry, field, salt, body FROM entry_text WHERE entry > ? ORDER BY entry, field",
     "tag_insert": "INSERT INTO tag (charge_id, key_tag, stem_tag, request_tag) VALUES (?, ?, ?, ?)",
     "tag_delete": "DELETE FROM tag WHERE charge_id = ?",
@@ -258,6 +260,9 @@ class Store(Protocol):
 
     def purge(self) -> None:
         """Rewrite the files of the store, so that deleted rows are gone from them."""
+
+    def user(self) -> str:
+        """Who uses the store: a user of the operating system, or the role that the database has checked."""
 
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort, where analysts do not look."""

@@ -39,8 +39,20 @@ TEXT_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "key_add": ("why",),
     "key_retire": ("why",),
     "erase": ("why",),
+    "genesis": ("subject",),
+    "upgrade": ("subject",),
+    "principal_add": ("subject",),
+    "principal_end": ("why",),
+    "roles": ("why",),
+    "role_grant": ("why",),
+    "role_revoke": ("why",),
+    "quorum": ("why",),
+    "break_glass": ("why",),
+    "token_add": ("name",),
+    "request": ("note", "why"),
+    "decision": ("why",),
 }
-"""Fields of an entry of each kind that hold a commitment since format 3."""
+"""Fields of an entry of each kind that hold a commitment since format 3. The first and the upgrade may lack them."""
 ERASABLE: Final[Mapping[str, tuple[str, ...]]] = {
     kind: fields for kind, fields in TEXT_FIELDS.items() if kind != "register"
 }

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tallystick import strict_json
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger import journal
+from tallystick.ledger.authority import ROLE_KINDS
 from tallystick.ledger.chain import GENESIS, Anchor, AnchorFile, canonical, link
 from tallystick.ledger.first_write import newest_after
 from tallystick.ledger.replay import Book, Broken
@@ -335,8 +336,10 @@ def _project_move(transaction: Transaction, book: Book, seq: int, entry: dict[st
 
 _PROJECT: Final[dict[str, Projection]] = {
     **dict.fromkeys(
-        ("genesis", "first_use", "older", "upgrade", "govern", "key_add", "key_retire", "erase"), _project_nothing
+        ("genesis", "first_use", "older", "upgrade", "govern", "key_add", "key_retire", "erase", "principal_add"),
+        _project_nothing,
     ),
+    **dict.fromkeys(("roles", *sorted(ROLE_KINDS)), _project_nothing),
     "open": _project_open,
     "raise": _project_raise,
     "close": _project_close,

@@ -11,7 +11,7 @@ from tallystick.errors import LedgerIntegrity, Refused, Remedy, TallystickError,
 from tallystick.ledger import checkpoints
 from tallystick.ledger.chain import GENESIS, canonical, fields_of, link
 from tallystick.ledger.governance import seal_terms
-from tallystick.ledger.journal import About, ChargeRow, Position, stored_entry, tags_of
+from tallystick.ledger.journal import About, ChargeRow, Position, shared_lines, stored_entry, tags_of
 from tallystick.ledger.replay import ENDED, Book, Broken
 from tallystick.ledger.signing import Signer, verified
 from tallystick.ledger.store import NotChecked, Row, Transaction
@@ -143,7 +143,7 @@ def _distrusted(transaction: Transaction, book: Book) -> tuple[int, ...]:
 def make_checkpoint(ledger: Ledger, signer: Signer) -> Report:
     """Check the whole ledger, then store its state, signed: a later check can begin there."""
     report = verify(ledger).require()
-    with ledger.store.write("checkpoint") as transaction:
+    with ledger.write("checkpoint") as transaction:
         book, head = _replayed(transaction, Book(), Position(0, GENESIS), [])
         if (head.seq, head.hash) == (report.entries, report.head):
             checkpoints.store(transaction, _counted(book), head, signer)
@@ -285,7 +285,7 @@ def expected_tags(transaction: Transaction, tags: Tags, charge: int) -> tuple[st
     texts = {name: body for name, _, body in transaction.rows("texts_of", charge)}
     if not {"key", "request"} <= texts.keys():
         return None
-    about = About(tuple((i, a0, a1) for i, a0, a1 in entry["lines"]), entry["plan"], texts["request"])
+    about = About(shared_lines(transaction, entry["lines"]), entry["plan"], texts["request"])
     return tags_of(tags, entry["principal"], entry["space"], texts["key"], about)
 
 

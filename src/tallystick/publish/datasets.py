@@ -17,7 +17,9 @@ from tallystick import strict_json
 from tallystick.digits import typed
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger.book import opened, opened_if_there
+from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import SourceId
+from tallystick.ledger.denial import written
 from tallystick.ledger.registry import NOTE_FORMAT, lasts, registered, retired_again
 from tallystick.place import names_server
 from tallystick.printing import columns_of, one_of
@@ -170,8 +172,8 @@ def check_column(argument: str, name: str, table: Table, *, is_number: bool = Fa
 
 
 def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
-    """Who pays for a question: the dataset's population, or the block of it that was named."""
-    account = book.open(name or dataset.population)
+    """Who pays for a question: the account that was named, the only allowance of who asks, or the population."""
+    account = book.open(name) if name else own_account(dataset.population, book)
     above = account
     while above.name != dataset.population and above.parent is not None:
         above = above.parent
@@ -181,6 +183,33 @@ def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
             f"{dataset.name!r} would not be paid for"
         )
     return account
+
+
+def own_account(population: str, book: Ledger) -> Account:
+    """The account from which who asks pays by default: the population, or in a ledger with roles an own allowance.
+
+    Owners pay from the population. Somebody with several allowances names one.
+    """
+    account = book.open(population)
+    mine = allowances(account, book)
+    if len(mine) > 1:
+        names = ", ".join(each.name for each in mine)
+        raise InvalidInput("account", None, f"one of your allowances: {names}", code="several_allowances")
+    return mine[0] if mine else account
+
+
+def allowances(account: Account, book: Ledger) -> list[Account]:
+    """The open allowances of who asks below an account; none in a ledger without roles, and none for owners."""
+    if not book.has_roles or "owner" in book.team.roles(account.name):
+        return []
+    below = list(account.children)
+    found = []
+    while below:
+        each = below.pop(0)
+        below += each.children
+        if each.kind == "analyst" and each.owner == book.actor and not each.closed:
+            found.append(each)
+    return found
 
 
 CHANGED = "were changed since, without a reason given)"
@@ -212,6 +241,28 @@ def changes(before: Dataset, after: Dataset) -> dict[str, tuple[Any, Any]]:
     old, new = _said(before), _said(after)
     names = dict.fromkeys((*old, *new))
     return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}
+
+
+def differences(before: Dataset | None, after: Dataset) -> list[str]:
+    """Lines with the differences from the registration before, or with all that a first registration says."""
+    found = (
+        changes(before, after) if before is not None else {name: (None, said) for name, said in _said(after).items()}
+    )
+    compared = {name: ends for name, ends in found.items() if name != "least_price"}
+    first = "" if before is None else "{} -> "
+    return [f"{name}: {first.format(_shown(old))}{_shown(new)}" for name, (old, new) in compared.items()]
+
+
+def _shown(said: Any) -> str:
+    """A fact of a registration in a line."""
+    if said is None:
+        return "not set"
+    if isinstance(said, Mapping):
+        return ", ".join(
+            f"{name} ({len(each)} groups)" if isinstance(each, list) else f"{name}={each}"
+            for name, each in said.items()
+        )
+    return typed(said) if isinstance(said, float) else str(said)
 
 
 def _said(dataset: Dataset) -> dict[str, Any]:
@@ -301,6 +352,19 @@ def register(
     dataset: Dataset, account: Account, *, least_price: PrivacyLoss | None = None, update: bool = False
 ) -> Dataset:
     """Write a dataset into the chain; returns it as the ledger has it."""
+    _append(dataset, account, least_price=least_price, update=update)
+    return find(dataset.name, account.ledger)
+
+
+def propose(dataset: Dataset, book: Ledger, *, least_price: PrivacyLoss | None = None, update: bool = False) -> None:
+    """Write a dataset into the chain of a ledger whose writes become a request; its population must be open."""
+    wanted = updated(dataset, book) if update else dataset
+    account = book.open(wanted.population)
+    wanted.opened(account)
+    _append(wanted, account, least_price=least_price, update=update)
+
+
+def _append(dataset: Dataset, account: Account, *, least_price: PrivacyLoss | None, update: bool) -> None:
     check_new(dataset, account.ledger, update=update)
     own = dataset.identified()
     if dataset.table["unit"] is None and account.unit != "row":
@@ -317,7 +381,6 @@ def register(
         update=update,
         marks=own.all_marks,
     )
-    return find(dataset.name, account.ledger)
 
 
 def read_table(
@@ -401,18 +464,32 @@ def told_of_moves(book: Ledger) -> Iterator[None]:
         raise
 
 
+def _check_opened(dataset: Dataset, budget: PrivacyLoss | None, word: str, book: Ledger) -> None:
+    """Refuse to open a population in a ledger with roles: an operator opens it, and its owner registers the data."""
+    names = [account.name for account in book.accounts()]
+    if budget is None or not book.has_roles or dataset.population in names:
+        return
+    limit = Budget.of(budget)
+    text = written(limit.filter, limit.limit0, limit.limit1, limit.protects.adjacency.value)
+    raise Refused(
+        f"in a ledger with roles, an operator first opens population {dataset.population!r} with unit {word!r}, and "
+        "names its owner. Nothing was changed",
+        code="needs_owner",
+        remedies=[Remedy("open_account", account=dataset.population, budget=text)],
+    )
+
+
 def rehearse(
     dataset: Dataset, budget: PrivacyLoss | None, word: str, ledger: str | None, *, update: bool
 ) -> dict[str, Any]:
     """Everything that would be refused is refused; nothing is written."""
-    from tallystick.ledger import Budget
-
     book = opened_if_there(ledger)
     if book is None and update:
         raise _nothing_to_update(dataset.name, ())
     if book is not None:
         with book:
             check_new(updated(dataset, book) if update else dataset, book, update=update)
+            _check_opened(dataset, budget, word, book)
     if budget is None:
         if book is None:
             raise _no_limit()
@@ -437,6 +514,7 @@ def open_and_register(
     with book:
         dataset = updated(dataset, book) if update else dataset
         check_new(dataset, book, update=update)
+        _check_opened(dataset, budget, word, book)
         names = [account.name for account in book.accounts()]
         if budget is None and dataset.population not in names:
             remedies = _no_limit().remedies

@@ -250,9 +250,9 @@ def test_a_charge_started_before_the_account_closed_can_finish(people):
 
 
 def test_principals_have_their_own_keys(place, clock):
-    with Ledger(place, principal="ana", clock=clock) as ana, Ledger(place, principal="bo", clock=clock) as bo:
-        account = ana.open("people", budget=Budget(Filter("zcdp"), 100, 0), unit="person")
-        for ledger in (ana, bo):
+    with Ledger(place, clock=clock) as opened:
+        account = opened.open("people", budget=Budget(Filter("zcdp"), 100, 0), unit="person")
+        for ledger in (opened.acting_for("ana"), opened.acting_for("bo")):
             with spend(ledger.open("people"), 1, key="k"):
                 pass
         assert account.used.a0 == 2

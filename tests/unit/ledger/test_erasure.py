@@ -164,7 +164,7 @@ def test_registrations_and_what_has_no_text_cannot_be_erased(ledger, people, num
     people.register("visits", source="visits.csv", note="about wards", fixed={"unit": "pid"})
     head = ledger.head()
     for wanted, error in (
-        ((1,), Refused), ((people.id,), Refused), ((head.seq,), Refused), ((number + 1,), Refused),
+        ((people.id,), Refused), ((head.seq,), Refused), ((number + 1,), Refused),
         ((999,), InvalidInput), ((0,), InvalidInput), ((True,), InvalidInput), (("3",), InvalidInput),
         ((2**70,), InvalidInput), ((), InvalidInput), ((number, 999), InvalidInput),
     ):  # fmt: skip

@@ -121,6 +121,7 @@ def walk(folder):
 def test_random_walks_exercise_every_transition_and_every_kind_of_entry(tmp_path):
     import json
 
+    from tallystick.ledger.authority import ROLE_KINDS
     from tallystick.ledger.replay import _ACTIONS, Book
 
     draw, seen, kinds = random.Random(1), set(), set()
@@ -142,6 +143,7 @@ def test_random_walks_exercise_every_transition_and_every_kind_of_entry(tmp_path
         twin.finish()
     others = {"first_use", "older"}  # another host, or after a loss: test_first_write.py
     others |= {"govern", "key_add", "key_retire", "erase", "upgrade"}  # test_governance.py, test_erasure.py, golden
+    others |= {"roles", "principal_add", *ROLE_KINDS}  # test_roles.py, test_roles_attacks.py
     assert kinds == set(_ACTIONS) - others
     assert seen == {
         ("", "RESERVED"),

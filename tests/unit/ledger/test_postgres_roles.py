@@ -15,7 +15,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.cli import main
-from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.errors import InvalidInput, NotAuthorised, Refused, Unavailable
 from tallystick.ledger import Ledger, layout
 from tallystick.ledger import postgres as postgres_store
 from tallystick.ledger.pay import pay
@@ -424,3 +424,39 @@ def test_a_name_in_any_script_is_written_in_ascii(place):
     run(url, f"CREATE SCHEMA {quoted(schema)}")
     (statement,) = (line for line in text.splitlines() if line.startswith("REVOKE ALL ON SCHEMA"))
     run(url, statement.partition(" FROM ")[0] + " FROM PUBLIC")
+
+
+def test_the_keeper_suffices_for_a_ledger_whose_people_have_roles(team):
+    """Everybody logs in as a role of the database that is a member of the keeper: that role is who acts."""
+    people = ("ts_ann", "ts_bob", "ts_cat")
+    urls = {name: as_user(team.keeper, name) for name in people}
+    try:
+        run(team.admin, *[f"CREATE ROLE {name} LOGIN INHERIT IN ROLE ts_keeper" for name in people])
+        with Ledger(team.keeper) as ledger:
+            assert ledger.subject == "database role ts_keeper"
+            ledger.open("people", budget=ts.zcdp(rho=1), unit="person")
+            ledger.govern(why="a team uses it")
+            ledger.team.begin(why="a team uses it")
+            ledger.team.grant("role:ts_ann", "analyst", "people", why="works here")
+            for name in ("ts_bob", "ts_cat"):
+                ledger.team.grant(f"role:{name}", "approver", "people", why="decides")
+            ledger.team.allow("role:ts_ann", "people", ts.zcdp(rho=0.2), called="ann's", why="a study")
+            number = ledger.team.request(lambda book: book.open("people").raise_limit(ts.zcdp(rho=2), why="x"), why="x")
+        with Ledger(urls["ts_ann"] + "%20-crole%3Dts_keeper") as ledger:  # SET ROLE does not change who acts
+            assert ledger.subject == "database role ts_ann"
+            ledger.open("ann's").pay(ts.zcdp(rho=0.1), why="her study")
+            with pytest.raises(NotAuthorised):
+                ledger.open("people").pay(ts.zcdp(rho=0.1), why="her study")
+            with pytest.raises(NotAuthorised):
+                ledger.team.approve(number, why="it is mine")
+            token = ledger.team.make_token(population="people")
+            assert ledger.with_token(token.text).principal == ledger.actor
+        with Ledger(urls["ts_bob"]) as ledger:
+            assert ledger.team.approve(number, why="fine").state == "EXECUTED"
+            assert ledger.open("people").limit.a0 == 2 * 10**12
+            assert ledger.verify().problems == ()
+            assert ledger.verify().not_checked == ()
+        with psycopg.connect(team.reader) as reader, pytest.raises(DENIED):
+            reader.execute("SELECT body FROM entry_text")
+    finally:
+        run(team.admin, *[f"DROP ROLE IF EXISTS {name}" for name in people])

@@ -191,13 +191,13 @@ def test_charges_and_retire_race_and_the_chain_has_one_order(place, ledger, clin
 
 
 def test_the_entry_has_the_fields_of_format_2(ledger, clinic):
-    """Programs that do not know retirement verify the chain by these fields."""
+    """Programs that do not know retirement verify the chain by these fields, and by who acts."""
     clinic.retire("visits", why="replaced")
     clinic.register("wrong", source="wrong.csv", fixed=FIXED, marks=["file /wrong.csv"])
     clinic.remove("wrong")
     ended = [entry for entry in entries_of(ledger) if entry["kind"] == "register"]
     assert len(ended) == 4
-    assert all(set(entry) == REGISTER_FIELDS for entry in ended)
+    assert all(set(entry) == REGISTER_FIELDS | {"act"} for entry in ended)
 
 
 def test_it_survives_export_and_import(ledger, clinic, tmp_path, monkeypatch):

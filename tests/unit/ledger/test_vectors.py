@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 from pathlib import Path
@@ -14,16 +13,6 @@ from tallystick.ledger.offline import verify_export
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "ledger-3"
 LEVELS = ("chain", "record", "answers")
-
-
-@pytest.fixture(scope="module")
-def stranger() -> Any:
-    spec = importlib.util.spec_from_file_location("stranger", VECTORS / "stranger.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("level", LEVELS)

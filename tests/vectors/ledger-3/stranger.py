@@ -42,7 +42,11 @@ TYPES = dict(
     lines=rows(row(whole, amount, amount)), lease_until=whole, charge=whole, fence=whole, release_key=h64, why=string,
     rows=rows(row(whole, whole)), public=h64, vouched=rows(row(whole, h64, h64)), distrusted_from=or_null(whole), nonce=h32, item=row(whole, whole),
     entries=rows(whole), answers_of=rows(whole), partition=or_null(lambda v: isinstance(v, list) and string(v[0])), unit=string, adjacency=string,
-    milestones=string, newest=lambda v: True, seen=lambda v: True)
+    milestones=string, newest=lambda v: True, seen=lambda v: True,
+    act=row(string, or_null(whole), or_null(whole)), person=string, owner=or_null(string), role=string, population=or_null(whole), grant=whole,
+    needed=lambda v: thing(v) and v and all(whole(x) and x < 10 for x in v.values()), roles=rows(string), doors=rows(string), until=whole,
+    ceiling=or_null(amount), hash=h64, token=whole, effect=thing, request=whole, decision=string)
+LISTS = {("request", "was"): rows(whole)}  # fields whose values differ from those of other kinds
 CHARGE = "principal space key* request* why* plan plan_hash source lines lease_until software"
 FIELDS = {kind: fields.split() for kind, fields in {  # * marks a commitment
     "genesis": "format ledger", "upgrade": "format", "reserve": CHARGE, "begin": CHARGE,
@@ -53,12 +57,27 @@ FIELDS = {kind: fields.split() for kind, fields in {  # * marks a commitment
     "burn": "charge fence why principal nonce", "refund": "charge fence why principal",
     "first_use": "principal why*", "older": "principal why* newest seen", "govern": "principal why* public vouched",
     "key_add": "principal why* public", "key_retire": "principal why* public distrusted_from",
-    "erase": "principal why* entries answers_of"}.items()}
+    "erase": "principal why* entries answers_of",
+    "principal_add": "principal person owner subject*", "principal_end": "principal why*", "roles": "why*",
+    "role_grant": "principal role population why*", "role_revoke": "grant why*", "quorum": "population needed why*",
+    "break_glass": "principal population why*", "token_add": "principal roles population doors until ceiling hash name*",
+    "token_end": "token", "request": "effect population was why* note*", "decision": "request decision grant why*",
+    "withdraw": "request", "void": "request"}.items()}
+DAY = 86400000
+ROLES = ("owner", "approver", "analyst", "auditor", "operator", "runner")
+# who may: y at once, a at once while no approval is needed and by request otherwise, q by request; the class of the approvals
+MAY = {
+    "pay": ("", dict(owner="y")), "pay elsewhere": ("", dict(owner="y", runner="y")), "own": ("", dict(owner="y", analyst="y")),
+    "own elsewhere": ("", dict(owner="y", analyst="y", runner="y")), "limit": ("money", dict(owner="a", approver="q", analyst="q")),
+    "close": ("money", dict(owner="a", approver="q")), "allowance": ("money", dict(owner="y", analyst="q")), "data": ("data", dict(owner="a")),
+    "clear": ("data", dict(owner="a", approver="q")), "people": ("people", dict(owner="a", approver="q")), "members": ("", dict(owner="y")),
+    "keys": ("people", dict(owner="a", approver="q", operator="q")), "erase": ("erasure", dict(owner="a", approver="q")),
+    "population": ("", dict(operator="y"))}
 
 
 def texts_of(entry):
     """The fields whose texts stand in `texts`. The text of `answer_hash` stands in `answer`."""
-    return {f[:-1] for f in FIELDS[entry["kind"]] if f.endswith("*")} - {"answer_hash"}
+    return {f[:-1] for f in FIELDS[entry["kind"]] if f.endswith("*")} - {"answer_hash"} | {"subject"} & set(entry)
 
 
 # ---- canonical JSON, hashes, commitments, signatures
@@ -104,27 +123,37 @@ class Ledger:
         self.items = set()
         self.failures = set()  # (charge, population) until a `clear` names it
         self.added, self.retired, self.erased, self.erased_answers = {}, {}, set(), set()
+        self.roles, self.people, self.grants, self.tokens, self.requests = None, {}, {}, {}, {}
+        self.quorums, self.changed, self.paid = {}, {}, {}
 
     def apply(self, n, e):
         kind = e.get("kind")
         need(string(kind) and kind in FIELDS, f"the kind {kind!r} is unknown")
-        fields = FIELDS[kind] + ["kind", "at"] + ["governed"] * bool(self.governed)
+        fields = FIELDS[kind] + ["kind", "at"] + ["act"] * ("act" in e or bool(self.roles)) + ["governed"] * bool(self.governed)
         fields += ["release_key", "signature"] if kind == "commit" and self.governed else []
         fields += ["marks"] if kind == "register" and "marks" in e else []
+        fields += ["subject*"] if kind in ("genesis", "upgrade") and "subject" in e else []
+        fields += ["owner"] if kind == "open" and e.get("owner") is not None else []
         fields += ["item"] if kind in ("reserve", "begin") and "item" in e else []
         need(set(e) == {f.rstrip("*") for f in fields}, f"the fields are not those of {kind}")
         for field in fields:
-            test = h64 if field.endswith("*") else TYPES[field]
+            test = h64 if field.endswith("*") else LISTS.get((kind, field), TYPES[field])
             need(test(e[field.rstrip("*")]), f"the field {field} has a wrong value")
         need(e["at"] >= self.at, "it is earlier than the entry before")
         need(e.get("governed") == self.governed, "`governed` is not the newest entry about keys")
         need((n == 1) == (kind == "genesis"), "`genesis` is entry 1, and only that one")
+        if "act" in e:
+            self.check_right(n, e, *e["act"])
         getattr(self, "do_" + kind)(n, e)
+        if e.get("act", [None] * 3)[2]:
+            self.requests[e["act"][2]]["open"] = False
         self.at, self.entries[n] = e["at"], e
 
     def do_genesis(self, n, e):
         need(e["format"] == "tallystick/ledger/3", "not format 3 (the page does not list the fields of format 2)")
         need(e["ledger"] == self.id, "it names another ledger")
+        if "act" in e and "subject" in e:
+            self.people[e["act"][0]] = dict(seq=n, kind="person", owner=None, ended=False)
 
     def do_upgrade(self, n, e):
         need(False, "the ledger has format 3 already")
@@ -161,7 +190,10 @@ class Ledger:
 
     def do_open(self, n, e):
         need(all(a["name"] != e["name"] for a in self.accounts.values()), "the name of the account is taken")
-        need((e["account_kind"] == "block") == (e["parent"] is not None), "a block, and only that, has a parent")
+        need((e["account_kind"] in ("block", "analyst")) == (e["parent"] is not None), "a block or an allowance, and only that, has a parent")
+        need((e["account_kind"] == "analyst") == ("owner" in e), "an allowance, and only that, has an owner")
+        if "owner" in e:
+            need(e["partition"] is None and self.account(e["parent"])["account_kind"] != "analyst", "an allowance in a partition or an allowance")
         need(e["partition"] is None or e["parent"] is not None, "only a block has a partition")
         parent = e if e["parent"] is None else self.account(e["parent"])
         need(all(e[f] == parent[f] for f in ("filter", "unit", "adjacency")), "a block differs from its parent")
@@ -322,6 +354,369 @@ class Ledger:
             self.erased_answers.add(number)
         states = {self.charges[number]["state"] for number in e["entries"] if number in self.charges}
         need(not states & {"RESERVED", "EXECUTING"}, "the charge has not ended")
+
+
+    # -- who may do what
+
+    def alive(self, who):
+        return who in self.people and not self.people[who]["ended"]
+
+    def has(self, who, role, population):
+        """`population` None: for the whole ledger. Auditors and operators of one population have no role there."""
+        return self.alive(who) and any(
+            (g["who"], g["role"], g["ended"]) == (who, role, False)
+            and (g["population"] in (None, population) if population else g["population"] is None or role not in ("auditor", "operator"))
+            for g in self.grants.values())
+
+    def count_of(self, role, population):
+        return len({g["who"] for g in self.grants.values() if self.has(g["who"], role, population)})
+
+    def populations(self):
+        return {g["population"] for g in self.grants.values()} - {None}
+
+    def needed(self, population, about):
+        if population is None:
+            return max([self.needed(p, about) for p in self.populations()], default=0)
+        approvers = self.count_of("approver", population)
+        return self.quorums.get((population, about), 2 if approvers >= 4 else 1 if approvers >= 2 else 0)
+
+    def usable(self, e):
+        """The roles that may be used here: those of the principal, and of the token if there is one."""
+        who, via, _ = e["act"]
+        token = self.tokens.get(via)
+        return lambda role, p: self.has(who, role, p) and (
+            token is None or role in token["roles"] and token["population"] in (None, p))
+
+    def top(self, number):
+        return self.up(number)[-1]
+
+    def what(self, e):
+        """What an entry changes, and its population."""
+        kind = e["kind"]
+        if kind == "open":
+            if e["parent"] is None:
+                return "population", None
+            return ("allowance" if e["account_kind"] == "analyst" else "limit"), self.top(e["parent"])
+        if kind in ("raise", "close", "register", "clear"):
+            p = self.top(e["account"])
+            name = {"raise": "limit", "close": "close", "register": "data", "clear": "clear"}[kind]
+            return name, p
+        if kind in ("role_grant", "role_revoke"):
+            g = e if kind == "role_grant" else self.grant(e["grant"])
+            return ("people" if g["role"] in ("owner", "approver") else "members"), g["population"]
+        if kind == "quorum":
+            return "people", e["population"]
+        if kind == "erase":
+            found = {p for number in e["entries"] + e["answers_of"] for p in self.belongs(number)}
+            return "erase", found.pop() if len(found) == 1 else None
+        return "keys", None
+
+    def belongs(self, number):
+        if number in self.charges:
+            return {self.top(line[0]) for line in self.charges[number]["lines"]}
+        return {(self.grants.get(number) or self.requests.get(number) or {"population": None})["population"]}
+
+    def grant(self, number):
+        need(number in self.grants, f"the role {number} does not exist")
+        return self.grants[number]
+
+    def sees(self, e):
+        kind = e["kind"]
+        if kind in ("raise", "close"):
+            account = self.account(e["account"])
+            return account["limit"] + [int(not account["closed"])]
+        if kind == "open":
+            return [n for n, a in self.accounts.items() if a["name"] == e["name"]]
+        if kind == "register":
+            return [max([n for n, x in self.entries.items() if x["kind"] == "register" and x["dataset"] == e["dataset"]], default=0)]
+        if kind == "clear":
+            top = self.top(e["account"])
+            return [x for failure in sorted(self.failures) if failure[1] == top for x in failure]
+        if kind == "erase":
+            return [len(self.erased & set(e["entries"])), len(self.erased_answers & set(e["answers_of"]))]
+        return [self.governed or 0] if kind in ("key_add", "key_retire") else [self.changed.get(self.what(e)[1], 0)]
+
+    def may_request(self, effect, has):
+        name, p = self.what(effect)
+        return any(has(role, p) for role in MAY[name][1])
+
+    def check_right(self, n, e, who, via, under):
+        kind = e["kind"]
+        if self.roles is None:
+            need(via is None and under is None, "a token or a request before roles")
+            itself = kind in ("genesis", "upgrade") or kind == "principal_add" and e["principal"] == who
+            need(itself or self.alive(who), "it is made by somebody who is not known")
+            need(kind not in ROLE_KINDS, "it needs roles")
+            need(kind != "open" or "owner" not in e, "an allowance before roles")
+            need(kind != "principal_add" or itself and e["person"] == "person" and e["owner"] is None, "somebody adds another")
+            return
+        need(kind not in ("genesis", "upgrade", "govern", "roles"), "it cannot follow roles")
+        need(self.alive(who), "it is made by somebody who is not known, or who has ended")
+        if via is not None:
+            token = self.tokens.get(via)
+            need(token and token["who"] == who and not token["ended"] and e["at"] <= token["until"], "the token may not be used")
+        if kind in ("reserve", "begin", "burn", "refund", "clear", "erase", "key_add", "key_retire"):
+            need(e["principal"] == who, "it names another principal")
+        if under is not None:
+            self.check_request(e, who, under)
+        check = getattr(self, "right_" + kind, None)
+        if check:
+            check(n, e, who, self.usable(e))
+        elif kind in CHANGES:
+            self.check_change(e, self.usable(e))
+
+    def check_change(self, e, has):
+        name, p = self.what(e)
+        if e["act"][2] is not None:
+            return
+        if e["kind"] in ("raise", "close") and self.account(e["account"])["account_kind"] == "analyst":
+            name = "allowance"
+        about, cells = MAY[name]
+        if any(cell == "y" and has(role, p) for role, cell in cells.items()):
+            return
+        alone = all(has("owner", each) for each in (self.populations() if p is None else [p])) and cells.get("owner") == "a"
+        need(alone and not self.needed(p, about), f"{name}: it needs a request, or may not be done")
+
+    def decides(self, number, request):
+        g, p = self.grants[number], request["population"]
+        about = MAY[self.what(request["effect"])[0]][0]
+        roles = ["approver"] if g["population"] and self.needed(g["population"], about) else ["approver", "owner"]
+        return (not g["ended"] and self.alive(g["who"]) and self.people[g["who"]]["kind"] == "person" and g["role"] in roles
+                and g["population"] is not None and p in (None, g["population"]) and number < request["seq"])
+
+    def check_request(self, e, who, under):
+        need(under in self.requests, "the request does not exist")
+        request = self.requests[under]
+        need(request["open"] and e["at"] <= request["at"] + 30 * DAY, "the request has ended")
+        moment = {"at", "act", "governed"} | ({"by", "signature"} if e["kind"] == "raise" else set())
+        moment |= {"principal"} if e["kind"] in ("clear", "erase", "key_add", "key_retire") else set()
+        need({f: v for f, v in e.items() if f not in moment} == request["effect"], "it is not what was requested")
+        need(not self.is_stale(request), "the state that was seen has changed, or the requester has no role")
+        good = {d["who"] for d in request["decisions"] if d["who"] != request["who"] and self.decides(d["grant"], request)}
+        about, p = MAY[self.what(request["effect"])[0]][0], request["population"]
+        need(len(good) >= max(1, self.needed(p, about)), "too few approvals")
+        for each in self.populations() if p is None else []:
+            k = self.needed(each, about)
+            agree = good if k else good | {request["who"]}
+            here = {g["who"] for m, g in self.grants.items() if g["population"] == each and g["who"] in agree and self.decides(m, request)}
+            need(len(here) >= max(1, k), f"too few approvals of population {each}")
+        need(who in good, "it is carried out by somebody who did not approve")
+
+    def is_stale(self, request):
+        effect, asker = request["effect"], request["who"]
+        return self.sees(effect) != request["was"] or not self.may_request(effect, lambda role, p: self.has(asker, role, p))
+
+    def right_begin(self, n, e, who, has):
+        elsewhere = " elsewhere" * (e["source"] is None)
+        for number, *_ in e["lines"]:
+            account, p = self.account(number), self.top(number)
+            own = account["account_kind"] == "analyst"
+            need(not own or account["owner"] == who, "the allowance of somebody else")
+            cells = MAY[("own" if own else "pay") + elsewhere][1]
+            need(any(has(role, p) for role in cells), "it may not pay from this account")
+        token = self.tokens.get(e["act"][1])
+        if token:
+            here = sum(a for number, a, _ in e["lines"] if self.top(number) == token["population"])
+            day = e["act"][1], e["at"] // DAY
+            self.paid[day] = self.paid.get(day, 0) + here
+            need(token["ceiling"] is None or self.paid[day] <= token["ceiling"], "the token passes its ceiling")
+
+    right_reserve = right_begin
+
+    def right_lease(self, n, e, who, has):
+        need(e["charge"] in self.charges and self.charges[e["charge"]]["principal"] == who, "the charge of somebody else")
+
+    right_start = right_commit = right_lease
+
+    def right_burn(self, n, e, who, has):
+        need(e["charge"] in self.charges, "the charge does not exist")
+        charge = self.charges[e["charge"]]
+        is_over = charge["lease_until"] <= e["at"]
+        may = all(has("owner", self.top(line[0])) for line in charge["lines"])
+        need(charge["principal"] == who or is_over or may, "the charge of somebody else")
+
+    right_refund = right_burn
+
+    def right_open(self, n, e, who, has):
+        if e["parent"] is None:
+            need(has("operator", None), "only the operator opens a population")
+            return
+        self.check_change(e, has)
+        if "owner" in e:
+            p = self.top(e["parent"])
+            need(any(self.has(e["owner"], role, p) for role in ("owner", "analyst", "runner")), "its owner has no role")
+
+    def right_erase(self, n, e, who, has):
+        names = {p["seq"] for p in self.people.values() if not p["ended"]}
+        need(not names & set(e["entries"]), "the name of somebody who has not ended")
+        waiting = {m for m, q in self.requests.items() if q["open"] and e["at"] <= q["at"] + 30 * DAY}
+        need(not waiting & set(e["entries"]), "the texts of an open request")
+        self.check_change(e, has)
+
+    def right_principal_add(self, n, e, who, has):
+        need(has("owner", None) or has("operator", None), "it may not add people")
+        machine = e["person"] == "machine"
+        need(e["owner"] == (who if machine else None) and (not machine or has("owner", None)), "the owner of the machine is wrong")
+
+    def right_principal_end(self, n, e, who, has):
+        need(has("operator", None), "only the operator ends people")
+        need(self.alive(e["principal"]), "it ends somebody who is not there")
+        for g in self.grants.values():
+            if g["who"] == e["principal"] and not g["ended"]:
+                self.check_left(g)
+
+    def check_left(self, g):
+        """The last owner and operator stay, and one approver more than must approve."""
+        p, left = g["population"], self.count_of(g["role"], g["population"]) - 1
+        need(left or g["role"] != "owner" and (g["role"], p) != ("operator", None), "the last one")
+        k = max(self.needed(p, about) for about in ("money", "people", "data", "erasure")) if g["role"] == "approver" else 0
+        need(not k or left > k, "too few approvers are left")
+
+    def right_role_grant(self, n, e, who, has):
+        role, p = e["role"], e["population"]
+        need(role in ROLES and self.alive(e["principal"]), "an unknown role or principal")
+        need(p in self.accounts and self.accounts[p]["parent"] is None if p else role in ("auditor", "operator"), "not on a population")
+        twin = dict(who=e["principal"], role=role, population=p, ended=False)
+        need(twin not in self.grants.values(), "it has the role")
+        need(role not in ("owner", "approver") or self.people[e["principal"]]["kind"] == "person", "a machine")
+        first = role == "owner" and all((g["role"], g["population"]) != ("owner", p) for g in self.grants.values())
+        if p is None:
+            need(e["act"][2] is not None, "a role on the ledger needs a request")
+        elif first:
+            need(has("operator", None), "the operator names the first owner")
+        else:
+            self.check_change(e, has)
+
+    def right_role_revoke(self, n, e, who, has):
+        g = self.grant(e["grant"])
+        need(not g["ended"], "the role has ended")
+        self.check_left(g)
+        if g["population"] is None:
+            need(has("operator", None), "only the operator")
+        else:
+            self.check_change(e, has)
+
+    def right_quorum(self, n, e, who, has):
+        need(e["population"] in self.populations() and set(e["needed"]) <= {"money", "people", "data", "erasure"}, "a class or population")
+        need(all(not k or self.count_of("approver", e["population"]) > k for k in e["needed"].values()), "too few approvers")
+        self.check_change(e, has)
+
+    def right_break_glass(self, n, e, who, has):
+        need(has("operator", None) and e["act"][1] is None, "only the operator, without a token")
+        need(self.alive(e["principal"]) and self.people[e["principal"]]["kind"] == "person", "no person")
+        need(e["population"] in self.populations(), "no population")
+
+    def right_token_add(self, n, e, who, has):
+        need(self.alive(e["principal"]), "a token of nobody")
+        need(who in (e["principal"], self.people[e["principal"]]["owner"]) and e["act"][1] is None, "a token of another, or by a token")
+        need(e["roles"] and e["roles"] == [role for role in ROLES if role in e["roles"]], "roles of the token")
+        need(e["doors"] and e["doors"] == [d for d in ("http", "wire") if d in e["doors"]], "doors of the token")
+        need(e["at"] < e["until"] <= e["at"] + 365 * DAY, "the end of the token")
+        need(e["ceiling"] is None or e["population"] is not None, "a ceiling without a population")
+        need(e["hash"] not in [t["hash"] for t in self.tokens.values()], "the token exists")
+
+    def right_token_end(self, n, e, who, has):
+        need(e["token"] in self.tokens and not self.tokens[e["token"]]["ended"], "no such token")
+        whose = self.tokens[e["token"]]["who"]
+        here = any(has("owner", p) and any(self.has(whose, role, p) for role in ROLES) for p in self.populations())
+        need(who in (whose, self.people[whose]["owner"]) or has("operator", None) or here, "the token of somebody else")
+
+    def right_request(self, n, e, who, has):
+        effect = e["effect"]
+        need(effect.get("kind") in CHANGES, "what is requested cannot be")
+        wanted = set(f.rstrip("*") for f in FIELDS[effect["kind"]]) | {"kind"}
+        wanted -= {"by", "signature"} if effect["kind"] == "raise" else set()
+        wanted -= {"principal"} if effect["kind"] in ("clear", "erase", "key_add", "key_retire") else set()
+        more = {"marks"} if effect["kind"] == "register" else {"owner"} if effect["kind"] == "open" else set()
+        need(wanted <= set(effect) <= wanted | more, "what is requested is no whole entry")
+        for field in FIELDS[effect["kind"]]:
+            test = h64 if field.endswith("*") else TYPES[field]
+            need(field.rstrip("*") not in effect or test(effect[field.rstrip("*")]), f"the field {field} of what is requested")
+        name, p = self.what(effect)
+        need(e["population"] == p and e["was"] == self.sees(effect), "another population, or another state")
+        need(all(effect.get(f, e[f]) == e[f] for f in ("why", "note")), "another reason")
+        need(self.may_request(effect, has), "it may not request this")
+
+    def request(self, number, at=0):
+        need(number in self.requests and self.requests[number]["open"] and at <= self.requests[number]["at"] + 30 * DAY, "the request has ended")
+        return self.requests[number]
+
+    def right_decision(self, n, e, who, has):
+        request = self.request(e["request"], e["at"])
+        need(who != request["who"] and who not in [d["who"] for d in request["decisions"]], "its own request, or twice")
+        g = self.grant(e["grant"])
+        need(g["who"] == who and self.decides(e["grant"], request), "its role does not decide on this")
+        need(has(g["role"], g["population"]), "the token does not decide")
+        need(e["decision"] in ("approve", "reject"), "the decision is neither")
+
+    def right_withdraw(self, n, e, who, has):
+        need(self.request(e["request"])["who"] == who, "the request of somebody else")
+
+    def right_void(self, n, e, who, has):
+        need(self.is_stale(self.request(e["request"])), "the request holds")
+
+    def do_roles(self, n, e):
+        need(self.governed and "act" in e, "roles of a ledger that is not governed")
+        self.roles = n
+        self.grants[n] = dict(who=e["act"][0], role="operator", population=None, ended=False)
+
+    def do_principal_add(self, n, e):
+        need(e["principal"] not in self.people and e["person"] in ("person", "machine"), "the principal is there, or is neither")
+        self.people[e["principal"]] = dict(seq=n, kind=e["person"], owner=e["owner"], ended=False)
+
+    def do_principal_end(self, n, e):
+        self.people[e["principal"]]["ended"] = True
+        for g in self.grants.values():
+            if g["who"] == e["principal"] and not g["ended"]:
+                g["ended"] = True
+                self.note(n, g)
+        for token in self.tokens.values():
+            token["ended"] = token["ended"] or token["who"] == e["principal"]
+
+    def note(self, n, g):
+        if g["role"] in ("owner", "approver") or g["population"] is None:
+            self.changed[g["population"]] = n
+
+    def do_role_grant(self, n, e):
+        self.grants[n] = dict(who=e["principal"], role=e["role"], population=e["population"], ended=False)
+        self.note(n, self.grants[n])
+
+    def do_role_revoke(self, n, e):
+        self.grants[e["grant"]]["ended"] = True
+        self.note(n, self.grants[e["grant"]])
+
+    def do_quorum(self, n, e):
+        self.quorums |= {(e["population"], about): k for about, k in e["needed"].items()}
+        self.changed[e["population"]] = n
+
+    def do_break_glass(self, n, e):
+        self.do_role_grant(n, dict(e, role="approver"))
+
+    def do_token_add(self, n, e):
+        self.tokens[n] = dict(e, who=e["principal"], ended=False)
+
+    def do_token_end(self, n, e):
+        self.tokens[e["token"]]["ended"] = True
+
+    def do_request(self, n, e):
+        self.requests[n] = dict(e, seq=n, who=e["act"][0], decisions=[], open=True)
+
+    def do_decision(self, n, e):
+        request = self.requests[e["request"]]
+        if e["decision"] == "approve":
+            request["decisions"].append(dict(who=e["act"][0], grant=e["grant"]))
+        else:
+            request["open"] = False
+
+    def do_withdraw(self, n, e):
+        self.requests[e["request"]]["open"] = False
+
+    do_void = do_withdraw
+
+
+ROLE_KINDS = ("principal_end", "role_grant", "role_revoke", "quorum", "break_glass", "token_add", "token_end", "request",
+              "decision", "withdraw", "void")
+CHANGES = ("open", "raise", "close", "register", "clear", "role_grant", "role_revoke", "quorum", "erase", "key_add", "key_retire")
 
 
 # ---- the lines of an export

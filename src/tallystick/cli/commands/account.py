@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallystick.cli.commands import account_requests
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
+from tallystick.cli.proposing import AsRequest, Form, RequestWhy, reason_of, request
 from tallystick.cli.question import listed
 from tallystick.digits import typed
 from tallystick.errors import InvalidInput
@@ -48,6 +50,8 @@ def open_(
         list[str] | None,
         typer.Option("--milestone", metavar="AMOUNT,...", help="Declare milestones for 'so far' statements."),
     ] = None,
+    is_request: AsRequest = False,
+    why: RequestWhy = None,
     dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
@@ -57,6 +61,7 @@ def open_(
     from tallystick.ledger import Budget, Partition
     from tallystick.ledger.opening import named_unit, require_small_delta, warn_of_delta
 
+    reason = reason_of(is_request, why)
     loss, steps = read_loss(budget), _milestones(milestone)
     split: Partition | None = None
     if where and not partition:
@@ -64,6 +69,10 @@ def open_(
     if partition:
         column, values = _predicate(where)
         split = Partition(partition, by=by, one_block_per_unit=one_block_per_unit, column=column, values=values)
+    block: dict[str, Any] = {"budget": loss, "unit": unit, "parent": parent, "partition": split, "milestones": steps}
+    if is_request:
+        request(Form("account.open", ledger, as_json, dry_run), lambda book: book.open(name, **block), why=reason)
+        return
     if dry_run:
         limit = Budget.of(loss)
         named_unit(limit, unit)
@@ -75,7 +84,7 @@ def open_(
         _deliver("account.open", name, {**facts, "dry_run": True}, ledger, as_json, f"would open {name}: {budget}")
         return
     with opened(ledger, create=True) as book:
-        account = book.open(name, budget=loss, unit=unit, parent=parent, partition=split, milestones=steps)
+        account = book.open(name, **block)
         _deliver("account.open", name, {**account.to_dict(), "dry_run": False}, ledger, as_json, _opened(account))
 
 
@@ -141,7 +150,13 @@ def say(out: Console, account: Account) -> None:
 
 @app.command("raise")
 def raise_(
-    name: Name, budget: BudgetText, why: Why, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False
+    name: Name,
+    budget: BudgetText,
+    why: Why,
+    is_request: AsRequest = False,
+    dry_run: DryRun = False,
+    ledger: Place = None,
+    as_json: Json = False,
 ) -> None:
     """Raise a limit: a new entry with a reason, signed with your key."""
     from tallystick.accounting.expression import read_loss
@@ -151,6 +166,10 @@ def raise_(
 
     check_reason(why)
     loss = read_loss(budget)
+    if is_request:
+        form = Form("account.raise", ledger, as_json, dry_run)
+        request(form, lambda book: book.open(name).raise_limit(loss, why=why), why=why)
+        return
     with opened(ledger) as book:
         account = book.open(name)
         limit = check_raise(book.account_row(name), account, loss)
@@ -176,8 +195,19 @@ _EARLIER_CARDS = (
 
 
 @app.command()
-def close(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False) -> None:
+def close(
+    name: Name,
+    why: Why,
+    is_request: AsRequest = False,
+    dry_run: DryRun = False,
+    ledger: Place = None,
+    as_json: Json = False,
+) -> None:
     """Stop all spending from an account, for good."""
+    if is_request:
+        form = Form("account.close", ledger, as_json, dry_run)
+        request(form, lambda book: book.open(name).close(why=why), why=why)
+        return
     with opened(ledger) as book:
         account = book.open(name)
         if not dry_run:
@@ -191,3 +221,6 @@ def _deliver(command: str, name: str, facts: dict[str, Any], ledger: str | None,
         out.print(sentence, soft_wrap=True, markup=False)
 
     deliver(Answer(command, {"ledger": place_of(ledger), "name": name}, facts, say_sentence), as_json=as_json)
+
+
+account_requests.register(app)

@@ -14,6 +14,7 @@ import typer
 
 from tallystick.cli.commands.suggest import suggest
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
+from tallystick.cli.proposing import AsRequest, Form, RequestWhy, reason_of, request
 from tallystick.cli.question import Name, intervals, pairs
 from tallystick.digits import typed
 from tallystick.errors import InvalidInput
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger import Account, Ledger
     from tallystick.tables.table import Table
 
 app = typer.Typer(help="Register tables under a population.", no_args_is_help=True, rich_markup_mode=None)
@@ -149,11 +151,14 @@ def add(
         typer.Option("--replace-one", help="Protect against replacing a person's rows, not adding or removing them."),
     ] = False,
     update: Annotated[bool, typer.Option("--update", help="The same as 'dataset update'.")] = False,
+    is_request: AsRequest = False,
+    why: RequestWhy = None,
     dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
     """Register a table and open its budget. Column names and types become public."""
+    reason = reason_of(is_request, why)
     protected = None if unit == EACH_ROW else unit
     adjacency = "replace" if replace else "add_remove"
     prices = {"per_query": per_query, "most_per_query": most_per_query}
@@ -166,12 +171,30 @@ def add(
     dataset = said.dataset(read, called, population, ledger, ask=not (as_json or dry_run))
     word = person or ("row" if unit == EACH_ROW else unit.removesuffix("_id") or unit)
     budget = _limit("limit", limit, adjacency)
+    if is_request:
+        if budget is not None:
+            raise InvalidInput("limit", ",".join(limit or ()), _ONE_CHANGE)
+        _request(Form("dataset.add", ledger, as_json, dry_run), dataset, said.least, reason, update=update)
+        return
     if dry_run:
         facts = datasets.rehearse(dataset, budget, word, ledger, update=update)
     else:
         dataset, facts = datasets.open_and_register(dataset, budget, said.least, word, ledger, update=update)
     asked = {"ledger": place_of(ledger), "source": _shown(read, source), "population": population}
     _deliver("dataset.add", asked, dataset, facts, dry_run=dry_run, update=update, as_json=as_json)
+
+
+_ONE_CHANGE = (
+    "--request without --limit: a request is for one change, and a new population is opened by an operator first, with "
+    "'account open'"
+)
+
+
+def _request(
+    form: Form, dataset: datasets.Dataset, least: PrivacyLoss | None, why: str, *, update: bool
+) -> None:  # fmt: skip
+    """Make a request for a registration under a population that is open."""
+    request(form, lambda book: datasets.propose(dataset, book, least_price=least, update=update), why=why)
 
 
 @app.command("update")
@@ -190,11 +213,14 @@ def update_(
     per_query: PerQuery = None,
     most_per_query: MostPerQuery = None,
     version: Version = None,
+    is_request: AsRequest = False,
+    why: RequestWhy = None,
     dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
     """Change limits, bounds, types, costs or place of a dataset. The rest stays."""
+    reason = reason_of(is_request, why)
     with opened(ledger) as book:
         known = datasets.find(name, book)
     now = known.opened()
@@ -207,6 +233,9 @@ def update_(
     )  # fmt: skip
     read = said.opened()
     dataset = said.dataset(read, name, known.population, ledger, ask=False)
+    if is_request:
+        _request(Form("dataset.update", ledger, as_json, dry_run), dataset, said.least, reason, update=True)
+        return
     if dry_run:
         facts = datasets.rehearse(dataset, None, "", ledger, update=True)
         with opened(ledger) as book:
@@ -431,9 +460,25 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
     deliver(Answer("dataset.show", {"ledger": place_of(ledger), "name": name}, result, say), as_json=as_json)
 
 
+def _population(name: str, book: Ledger) -> Account:
+    """The population of a registered dataset."""
+    return book.open(datasets.find(name, book).population)
+
+
 @app.command()
-def retire(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False) -> None:
+def retire(
+    name: Name,
+    why: Why,
+    is_request: AsRequest = False,
+    dry_run: DryRun = False,
+    ledger: Place = None,
+    as_json: Json = False,
+) -> None:
     """Close a dataset for new queries, for good. Paid answers stay."""
+    if is_request:
+        form = Form("dataset.retire", ledger, as_json, dry_run)
+        request(form, lambda book: _population(name, book).retire(name, why=why), why=why)
+        return
     with opened(ledger) as book:
         dataset = datasets.find(name, book)
         book.open(dataset.population).retire(name, why=why, dry_run=dry_run)
@@ -449,8 +494,20 @@ def retire(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, 
 
 
 @app.command()
-def remove(name: Name, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False) -> None:
+def remove(
+    name: Name,
+    is_request: AsRequest = False,
+    why: RequestWhy = None,
+    dry_run: DryRun = False,
+    ledger: Place = None,
+    as_json: Json = False,
+) -> None:
     """Undo a wrong registration that no charge has used."""
+    reason = reason_of(is_request, why)
+    if is_request:
+        form = Form("dataset.remove", ledger, as_json, dry_run)
+        request(form, lambda book: _population(name, book).remove(name), why=reason)
+        return
     with opened(ledger) as book:
         dataset = datasets.find(name, book)
         book.open(dataset.population).remove(name, dry_run=dry_run)
@@ -480,11 +537,18 @@ def clear(
     end_running: Annotated[
         bool, typer.Option("--end-running", help="End releases that still run: paid, and without an answer.")
     ] = False,
+    is_request: AsRequest = False,
     dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
     """Open a dataset and its population again after a failure. Read the operator's log first."""
+    if is_request:
+        if end_running:
+            raise InvalidInput("end_running", True, "--request without it: a request is for one change")
+        form = Form("dataset.clear", ledger, as_json, dry_run)
+        request(form, lambda book: _population(name, book).clear(why=why), why=why)
+        return
     with opened(ledger) as book:
         account = book.open(datasets.find(name, book).population)
         charges = account.failures() if dry_run else account.clear(why=why, end_running=end_running)

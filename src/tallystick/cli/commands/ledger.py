@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallystick.cli.commands import ledger_upkeep
+from tallystick.cli.commands import ledger_team, ledger_upkeep
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.cli.wording import in_shell, running_command
 from tallystick.digits import people
@@ -368,3 +368,4 @@ def import_(
 
 
 ledger_upkeep.register(app)
+ledger_team.register(app)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
+from tallystick.cli.proposing import AsRequest, Form, request
 from tallystick.ledger.book import opened, place_of
 
 if TYPE_CHECKING:
@@ -58,8 +59,19 @@ def keys(ledger: Place = None, as_json: Json = False) -> None:
     deliver(Answer("ledger.keys", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
 
 
-def add_key(public: Public, why: Why, ledger: Place = None, dry_run: DryRun = False, as_json: Json = False) -> None:
+def add_key(
+    public: Public,
+    why: Why,
+    is_request: AsRequest = False,
+    ledger: Place = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
     """Let the holder of another key write, too."""
+    if is_request:
+        form = Form("ledger.add-key", ledger, as_json, dry_run)
+        request(form, lambda book: book.add_key(public, why=why), why=why)
+        return
     with opened(ledger) as book:
         number = book.add_key(public, why=why, dry_run=dry_run)
     facts = {"key": public, "entry": number, "dry_run": dry_run}
@@ -79,10 +91,16 @@ def retire_key(
         int | None,
         typer.Option("--distrusted-from", metavar="ENTRY", help="Stolen: the first entry that may not be its owner's."),
     ] = None,
+    is_request: AsRequest = False,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Stop accepting a key. Its earlier seals and signatures stay valid."""
+    if is_request:
+        form = Form("ledger.retire-key", ledger, as_json, dry_run)
+        retire = lambda book: book.retire_key(public, why=why, distrusted_from=distrusted_from)  # noqa: E731
+        request(form, retire, why=why)
+        return
     with opened(ledger) as book:
         number = book.retire_key(public, why=why, distrusted_from=distrusted_from, dry_run=dry_run)
         distrusted = list(book.verify().distrusted)
@@ -103,6 +121,7 @@ def erase(
     why: Why,
     ledger: Place = None,
     answers: Annotated[bool, typer.Option("--answers", help="Also erase the answers of these charges.")] = False,
+    is_request: AsRequest = False,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -110,6 +129,10 @@ def erase(
 
     What was paid stays, and the chain verifies as before.
     """
+    if is_request:
+        form = Form("ledger.erase", ledger, as_json, dry_run)
+        request(form, lambda book: book.erase(*entries, why=why, answers=answers), why=why)
+        return
     with opened(ledger) as book:
         erased = book.erase(*entries, why=why, answers=answers, dry_run=dry_run)
     facts = {

@@ -1,0 +1,191 @@
+"""The principal who acts: the user of the system or the database, or the owner of a token. No caller chooses it.
+
+A ledger without roles records who acted, and refuses no user. Once roles began, every entry is judged before it is
+appended (``authority.py``), with the state that the hashed chain gives.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+import zlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tallystick.errors import LedgerIntegrity, NotAuthorised, Remedy
+from tallystick.ledger import journal
+from tallystick.ledger.authority import PERSON, Act, Authority, Forbidden, State, Token
+from tallystick.ledger.texts import committed, opens
+from tallystick.ledger.users import name_in
+
+if TYPE_CHECKING:
+    from tallystick.ledger.book import Ledger
+    from tallystick.ledger.journal import Turn
+    from tallystick.ledger.replay import Book
+    from tallystick.ledger.store import Transaction
+
+TOKEN_START: Final = "tsk_"
+_TOKEN_BYTES: Final = 32
+_ID_BYTES: Final = 16
+_CHECK_DIGITS: Final = 6
+HOLDER_KINDS: Final = frozenset(("lease", "start", "commit", "burn", "refund"))
+"""Entries about a charge that may have begun in the same transaction. The replay before the seal judges them."""
+
+
+class Proposed(Exception):
+    """Ends an operation whose change was noted for a request: what it would return is undone."""
+
+
+def new_token() -> str:
+    """A new token: 256 random bits with six check digits, so that a typing error is seen before it is sent.
+
+    >>> token = new_token()
+    >>> token.startswith("tsk_"), token_digest(token) == token_digest(token)
+    (True, True)
+    """
+    body = os.urandom(_TOKEN_BYTES).hex()
+    return f"{TOKEN_START}{body}{_check_digits(body)}"
+
+
+def _check_digits(body: str) -> str:
+    return f"{zlib.crc32(body.encode()) & 0xFFFFFF:06x}"
+
+
+def token_digest(token: str) -> str:
+    """The SHA-256 of a token, as the chain has it; refused if the token has a typing error."""
+    body = token.removeprefix(TOKEN_START) if isinstance(token, str) else ""
+    is_shaped = isinstance(token, str) and token.startswith(TOKEN_START) and token.isascii()
+    if not is_shaped or len(body) != 2 * _TOKEN_BYTES + _CHECK_DIGITS:
+        raise NotAuthorised("this is not a token of tallystick", code="bad_token")
+    if _check_digits(body[:-_CHECK_DIGITS]) != body[-_CHECK_DIGITS:]:
+        raise NotAuthorised("the token has a typing error", code="bad_token")
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def introduce(ledger: Ledger, transaction: Transaction, turn: Turn) -> None:
+    """Set who acts in a turn; name a principal that is new to a ledger without roles."""
+    book = ledger.writer.book_to_write(transaction)
+    has_roles = book is not None and book.authority.since is not None
+    known = ledger.acting if has_roles else None
+    own = _own_principal(ledger, transaction) if known is None else known.principal
+    turn.act = act = known or Act(own or new_principal())
+    if ledger.captured is not None:
+        turn.capture = ledger.captured
+    if book is not None and has_roles and not book.authority.is_active(act.principal):
+        raise unknown(ledger)
+    if book is not None and has_roles:
+        turn.judge = None if turn.capture is not None else Judge(book)
+        return
+    if own is None:
+        journal.append(
+            transaction, "principal_add", ledger.now(),
+            principal=act.principal, person=PERSON, owner=None, subject=committed(ledger.subject),
+        )  # fmt: skip
+
+
+def _own_principal(ledger: Ledger, transaction: Transaction) -> str | None:
+    """The id of the user, looked up once for a process; None if no entry names the user."""
+    known = ledger.writer.actors.get(ledger.subject) or principal_of(transaction, ledger.subject)
+    if known is not None:
+        ledger.writer.actors[ledger.subject] = known
+    return known
+
+
+def new_principal() -> str:
+    """A new id for a principal. It says nothing about the name."""
+    return os.urandom(_ID_BYTES).hex()
+
+
+def principal_of(transaction: Transaction, subject: str) -> str | None:
+    """The id of a subject, from the entry that names it; None if no entry does. The text alone proves nothing."""
+    for number, salt in transaction.rows("subject_entry", subject):
+        entry = journal.stored_entry(transaction, int(number))
+        if not opens(str(entry.get("subject")), str(salt), subject):
+            raise LedgerIntegrity(
+                f"the name in entry {number} was altered", remedies=[Remedy("verify_ledger")]
+            )  # fmt: skip
+        return str(entry["principal"] if entry["kind"] == "principal_add" else entry["act"][0])
+    return None
+
+
+def names_in(transaction: Transaction) -> dict[str, str]:
+    """The names of principals by id, from the entries that name them. Erased names are absent."""
+    found = {}
+    for number, subject in transaction.rows("subjects"):
+        entry = journal.stored_entry(transaction, int(number))
+        principal = entry["principal"] if entry["kind"] == "principal_add" else entry["act"][0]
+        found[str(principal)] = name_in(str(subject))
+    return found
+
+
+def unknown(ledger: Ledger) -> NotAuthorised:
+    """The refusal of a user without a role."""
+    if ledger.acting is not None:
+        return NotAuthorised(
+            "the principal of this request is unknown or has ended. Nothing was changed", code="unknown_principal"
+        )
+    return NotAuthorised(
+        f"{name_in(ledger.subject)} has no role in this ledger. Nothing was changed. An owner gives one",
+        code="unknown_principal",
+        remedies=[Remedy("give_role", name=name_in(ledger.subject))],
+    )
+
+
+class Judge:
+    """Checks the entries of one turn, one after the other, before they are appended."""
+
+    def __init__(self, book: Book) -> None:
+        self._state = _View(book, book.authority)
+        self._is_copy = False
+
+    @property
+    def state(self) -> State:
+        """The state before the next entry of the turn."""
+        return self._state
+
+    def __call__(self, seq: int, entry: Mapping[str, Any]) -> None:
+        """Raise ``NotAuthorised`` if the principal may not write the entry."""
+        if entry["kind"] in HOLDER_KINDS:
+            return
+        try:
+            self._state.authority.judge(seq, entry, self._state)
+        except Forbidden as problem:
+            raise refused(problem) from None
+        if entry["kind"] in ("reserve", "begin"):
+            return  # the only entry of its turn that counts for a token
+        if not self._is_copy:
+            self._state.authority = copy.deepcopy(self._state.authority)
+            self._is_copy = True
+        self._state.authority.take(seq, entry, self._state)
+
+
+class _View:
+    """The state before the next entry of a turn: that of the book, with the authority of the entries in the turn."""
+
+    def __init__(self, book: Book, authority: Authority) -> None:
+        self.authority = authority
+        self.accounts, self.charges, self.lines = book.accounts, book.charges, book.lines
+        self.datasets, self.quarantines, self.governed = book.datasets, book.quarantines, book.governed
+        self.erased, self.erased_answers = book.erased, book.erased_answers
+        self.population = book.population
+
+
+def refused(problem: Forbidden) -> NotAuthorised:
+    """The refusal of an entry, in words for its writer."""
+    text = str(problem)
+    sentence = text[0].upper() + text[1:]
+    remedies = [Remedy(kind) for code, kind in _REMEDIES.items() if code == problem.code]
+    return NotAuthorised(f"{sentence}. Nothing was changed", code=problem.code, remedies=remedies)
+
+
+_REMEDIES: Final = {"needs_approval": "make_request", "not_authorised": "show_members"}
+"""Kinds of remedies of refusals, by the code of the rule."""
+
+
+def token_in(book: Book | None, text: str, at: int) -> Token:
+    """The token with this text; one refusal for a token that is unknown, that has ended, or that is too old."""
+    found = None if book is None else book.authority.token_of(token_digest(text), at)
+    if found is None:
+        raise NotAuthorised("this token is not accepted: it is unknown or has ended", code="dead_token")
+    return found

@@ -1,0 +1,107 @@
+"""Requests in words: what would change, with the limit before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tallystick.digits import people
+from tallystick.ledger.filters import Amount, Filter, quoted_delta
+from tallystick.ledger.texts import ERASED
+
+if TYPE_CHECKING:
+    from tallystick.ledger.replay import Book
+
+Names = Mapping[str, str]
+"""Names of principals, by their ids."""
+
+
+def in_words(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Names) -> str:
+    """The change that a request asks for. ``was`` is the state that the requester saw."""
+    return _WORDS[effect["kind"]](effect, was, book, names)
+
+
+def _limit(currency: str, limit: Sequence[int]) -> str:
+    first, second = limit
+    amount = Amount(Filter.named(currency), first, second)
+    epsilon = amount.as_epsilon_at(quoted_delta(amount))
+    return f"{amount} ({epsilon})" if epsilon else str(amount)
+
+
+def _raise(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Names) -> str:
+    account = book.accounts[effect["account"]]
+    before, after = _limit(account.filter, was[:2]), _limit(account.filter, effect["limit"])
+    return f"raise the limit of {account.name} from {before} to {after}"
+
+
+def _close(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Names) -> str:
+    return f"close account {book.accounts[effect['account']].name}, for good"
+
+
+def _open(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Names) -> str:
+    limit = _limit(effect["filter"], effect["limit"])
+    above = book.accounts[effect["parent"]].name if effect["parent"] is not None else ""
+    if effect.get("owner") is not None:
+        whom = names.get(effect["owner"], ERASED)
+        return f"give {whom} an allowance of {limit} from {above}, called {effect['name']}"
+    return f"open account {effect['name']}{f' below {above}' if above else ''} with a limit of {limit}"
+
+
+def _register(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Names) -> str:
+    account = book.accounts[effect["account"]]
+    verb = "change the registration of" if was[0] else "register"
+    least = Amount(Filter.named(account.filter), effect["least"])
+    return f"{verb} dataset {effect['dataset']} for {account.name}, at a cost of at least {least} for each query"
+
+
+def _clear(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Names) -> str:
+    charges = ", ".join(str(number) for number in sorted({charge for charge, _ in effect["rows"]}))
+    return f"open the data of {book.accounts[effect['account']].name} again, closed by ledger entries {charges}"
+
+
+def _erase(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Names) -> str:
+    found = [
+        f"the {what} of ledger entries {', '.join(map(str, effect[name]))}"
+        for name, what in (("entries", "texts"), ("answers_of", "answers"))
+        if effect[name]
+    ]
+    return f"erase {' and '.join(found)}"
+
+
+def _where(population: int | None, book: Book) -> str:
+    return "the whole ledger" if population is None else book.accounts[population].name
+
+
+def _grant(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Names) -> str:
+    whom = names.get(effect["principal"], ERASED)
+    return f"give {whom} the role {effect['role']} on {_where(effect['population'], book)}"
+
+
+def _revoke(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Names) -> str:
+    grant = book.authority.grants[effect["grant"]]
+    return f"take the role {grant.role} on {_where(grant.population, book)} from {names.get(grant.principal, ERASED)}"
+
+
+def _quorum(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Names) -> str:
+    needed = ", ".join(f"{people(number, 'approval')} for {name}" for name, number in sorted(effect["needed"].items()))
+    return f"need {needed} on {_where(effect['population'], book)}"
+
+
+def _key(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Names) -> str:
+    verb = "let the holder of key {} write" if effect["kind"] == "key_add" else "stop accepting key {}"
+    return verb.format(effect["public"])
+
+
+_WORDS: Final[Mapping[str, Callable[[Mapping[str, Any], Sequence[int], Book, Names], str]]] = {
+    "raise": _raise,
+    "close": _close,
+    "open": _open,
+    "register": _register,
+    "clear": _clear,
+    "erase": _erase,
+    "role_grant": _grant,
+    "role_revoke": _revoke,
+    "quorum": _quorum,
+    "key_add": _key,
+    "key_retire": _key,
+}

@@ -1,0 +1,54 @@
+"""Names of the people and machines that use a ledger: users of the operating system, and roles of a database."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from tallystick.errors import InvalidInput
+
+
+def user_of_system() -> str:
+    """The user of the operating system, from the process and not from its environment."""
+    import pwd
+
+    number = os.geteuid()
+    try:
+        name = pwd.getpwuid(number).pw_name
+    except KeyError:  # a container may run under a number without a name
+        name = f"uid {number}"
+    return f"system user {name}"
+
+
+_KINDS: Final = {"user": "system user ", "role": "database role ", "machine": "machine "}
+"""Words that begin a subject, by the word that begins its name in a command."""
+
+
+def subject_named(text: str, beside: str = "") -> str:
+    """The subject of a person who is named in a command. A name without a kind is of the kind of ``beside``.
+
+    A subject beside which nothing is known is a user of the operating system.
+
+    >>> subject_named("ann"), subject_named("ann", "database role ts_bob"), subject_named("role:ts_ann")
+    ('system user ann', 'database role ann', 'database role ts_ann')
+    """
+    kind, colon, name = text.partition(":")
+    if not colon:
+        start = _KINDS["role"] if beside.startswith(_KINDS["role"]) else _KINDS["user"]
+        return f"{start}{text}"
+    if kind not in _KINDS or not name:
+        raise InvalidInput("name", text, "a user name, user:NAME, role:NAME of a database, or machine:NAME")
+    return f"{_KINDS[kind]}{name}"
+
+
+def name_in(subject: str) -> str:
+    """The name that is shown of a subject. A command takes it back.
+
+    >>> name_in("system user ann"), subject_named(name_in("database role ts_ann"))
+    ('ann', 'database role ts_ann')
+    """
+    for kind, start in _KINDS.items():
+        if subject.startswith(start):
+            name = subject.removeprefix(start)
+            return name if kind == "user" else f"{kind}:{name}"
+    return subject

@@ -1,0 +1,19 @@
+"""Other users of the operating system, for tests and pages: their names, and folders of their own for keys."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+USER = "tallystick.ledger.sqlite.user_of_system"
+
+
+@contextlib.contextmanager
+def acting_as(name: str, folder: Path | str | None = None) -> Iterator[None]:
+    """Commands run as this user. ``folder`` is where the user keeps keys and heads; None for that of everybody."""
+    settings = {} if folder is None else {"TALLYSTICK_CONFIG_DIR": str(folder)}
+    with mock.patch(USER, return_value=f"system user {name}"), mock.patch.dict(os.environ, settings):
+        yield

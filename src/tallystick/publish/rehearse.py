@@ -370,7 +370,7 @@ _lock = threading.RLock()
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    """A connection of its own: the names that it knows go with it."""
+    """Return a new connection to it; what is registered there goes with the connection."""
     import duckdb
 
     with _lock:

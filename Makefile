@@ -106,7 +106,7 @@ campaign-sql: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/sql_statements.py
 
 campaign-sweeps: $(VENV)/.installed-dev  # every case of the tests of which make test runs a share
-	CASES=all $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --quiet $$(grep -rl --include='test_*.py' 'from sweeps import' tests)
+	CASES=all $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --quiet $$(grep -rl --include='test_*.py' 'from sweeps import' tests) tests/unit/ledger
 
 campaign-tables: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/table_coverage.py

@@ -2,19 +2,29 @@
 
 What a command does with its streams and its exit code is seen from outside alone. A new Python would import everything
 again, which takes ten times as long as most commands.
+
+A copy of a process that holds thousands of tests takes as long as the work of most children. Work that needs many
+children is therefore done by a small process (``elsewhere``).
 """
 
 from __future__ import annotations
 
+import functools
 import gc
+import multiprocessing
 import os
 import runpy
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import servers
+
+Found = TypeVar("Found")
 
 CLOSED = None
 """A stream that is closed before the command starts: ``>&-`` in a shell."""
@@ -24,6 +34,20 @@ LEFT = "a pipe that nobody reads"
 """A pipe whose reader has ended: ``| true`` in a shell."""
 KEPT = "a file"
 """What is written is kept and returned."""
+
+
+def elsewhere(function: Callable[..., Found], *given: Any) -> Found:
+    """Call a function of a module in a small process, which each worker starts once; return or raise what it does.
+
+    >>> elsewhere(os.getpid) != os.getpid()
+    True
+    """
+    return _small().submit(function, *given).result()
+
+
+@functools.cache
+def _small() -> ProcessPoolExecutor:
+    return servers.keep(ProcessPoolExecutor(1, multiprocessing.get_context("spawn")))
 
 
 @dataclass(frozen=True)

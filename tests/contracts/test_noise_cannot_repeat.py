@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,9 @@ SEEDED_MODULES = ("random.", "numpy.random.", "np.random.")
 TYPES = {"Generator"}
 """Names of ``numpy.random`` that only annotate."""
 HOOKS = {"meta_path", "path_hooks", "entry_points", "iter_entry_points"}
+OTHERS = {"random", "SYSTEM", "environ", "getenv", "envvar"}
+NEEDED = re.compile(rf"\b({'|'.join(sorted(SEEDING_ARGUMENTS | SEEDING_CALLS | HOOKS | OTHERS))})\b|[^\x00-\x7f]")
+"""A text without any of them has no finding; Python reads some letters beyond ASCII as others."""
 
 
 class _Search(ast.NodeVisitor):
@@ -128,7 +132,8 @@ def _dotted(node: ast.expr) -> str:
 def search(text: str, path: str) -> set[Finding]:
     """What could make random numbers repeatable in a source text."""
     found = _Search(path)
-    found.visit(ast.parse(text))
+    if NEEDED.search(text):
+        found.visit(ast.parse(text))
     return found.findings
 
 

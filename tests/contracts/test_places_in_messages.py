@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import pickle
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,11 +20,15 @@ ROOM = Path(tallystick.__file__).parent
 NAMES = {"path", "_path", "filename"}
 """Names of variables and attributes that hold what a user gave as a file. A ``Place`` has a text without secrets."""
 
+NEEDED = re.compile(r"\{[^{}]*(path|filename)[\s)]*[}!:]|[^\x00-\x7f]")
+"""A module without it formats none of them; Python reads some letters beyond ASCII as others."""
+
 
 def error_texts(path: Path) -> Iterator[ast.FormattedValue]:
     """The formatted values in errors that a module makes."""
     kinds = {kind.__name__ for kind in errors._all_kinds(errors.TallystickError)}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)) if NEEDED.search(text) else ():
         if not isinstance(node, ast.Call) or getattr(node.func, "id", None) not in kinds:
             continue
         for inner in ast.walk(node):

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg  # noqa: F401 - before the children are made, or each would import them again
+
+import tallystick.ledger.postgres
+import tallystick.ledger.sqlite  # noqa: F401
 from crash.stores import charge_rows, raised, spend
 from tallystick.ledger import Budget, Ledger
 

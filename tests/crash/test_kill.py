@@ -9,15 +9,16 @@ import signal
 import pytest
 
 from crash.killing import SCENARIOS, Traces, Worker, complaints, in_child, kill_at, points
+from processes import elsewhere
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_process_killed_at_any_point_leaves_a_whole_record(place, config, scenario):
-    names = points(place, config, scenario)
+    names = elsewhere(points, place, config, scenario)
     assert len(names) >= 6
     seen = Traces(set(), {})
     for point in names:
-        traces = kill_at(place, config, scenario, point, point)
+        traces = elsewhere(kill_at, place, config, scenario, point, point)
         seen.touched |= traces.touched
         seen.delivered |= traces.delivered
     assert list(complaints(place, config, seen)) == []
@@ -25,7 +26,7 @@ def test_a_process_killed_at_any_point_leaves_a_whole_record(place, config, scen
 
 
 def test_the_points_cover_every_statement_of_a_release(tmp_path, config):
-    names = points(str(tmp_path / "budget.db"), config, "release")
+    names = elsewhere(points, str(tmp_path / "budget.db"), config, "release")
     for wanted in (
         "begin: before spend", "begin: after entry_insert", "begin: after line_insert", "begin: before COMMIT",
         "begin: after COMMIT", "before data", "after data", "commit: after charge_move", "commit: after answer_insert",

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from reference import fast, oracle
+from sweeps import ALL, campaign_only
 
 
 def gaussian(sigma: float, count: int, **more: Any) -> list[dict[str, Any]]:
@@ -34,6 +35,7 @@ def test_the_truth_column_of_the_targets_is_reproduced(terms: Any, delta: str, t
     assert answer.error < 1e-10
 
 
+@campaign_only
 def test_the_subset_hull_reproduces_its_oracle() -> None:
     assert oracle.delta(gaussian(0.8, 100, subset=[1, 10]), epsilon=2.0, direction="remove").value == pytest.approx(
         0.3400, abs=5e-5
@@ -79,11 +81,14 @@ def test_the_oracle_says_when_it_does_not_know() -> None:
 STORED = json.loads(Path(__file__).with_name("values.json").read_text())
 KNOWN = [n for n, r in STORED.items() if n != "W5 at 1e-6" and not any("subset" in t for t in r["terms"])]
 
+SLOW = ("Laplace once at 1e-3", "response and Laplace at 1e-8")
+"""A second each; other cases of one or few Laplace releases take the same way."""
+
 
 def test_the_fast_oracle_agrees_with_the_slow_one_to_its_own_error() -> None:
     """Where it claims 1e-9; it must do so for most, or the sweep would judge little."""
-    sure = 0
-    for name in KNOWN:
+    sure, known = 0, [name for name in KNOWN if ALL or name not in SLOW]
+    for name in known:
         record = STORED[name]
         for direction in ("remove", "add"):
             try:
@@ -96,7 +101,7 @@ def test_the_fast_oracle_agrees_with_the_slow_one_to_its_own_error() -> None:
             else:
                 assert abs(found.value / truth - 1) <= found.error + 1e-15, name
             sure += found.error < 1e-9
-    assert sure >= 1.6 * len(KNOWN)
+    assert sure >= 1.6 * len(known)
 
 
 def test_the_fast_oracle_sees_a_lattice_hidden_in_a_sampled_laplace_law() -> None:

@@ -17,7 +17,7 @@ from statistical.claims import bounds, judge
 from statistical.goodness import NEVER
 from statistical.twins import TWINS, Twin
 
-QUICK = 30_000  # of the draws that come in arrays, where a full million would only repeat the campaign
+QUICK = 15_000  # of the draws that come in arrays, where a full million would only repeat the campaign
 SINGLES = 1_500
 BY_NAME = {case.name: case for case in CASES}
 

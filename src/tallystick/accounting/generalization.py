@@ -25,43 +25,64 @@ Curve = Callable[[float], float]
 """The largest probability of an event on one data set, given its probability on a neighbour: concave, symmetric."""
 
 _SMALLEST = 1e-290  # of y; below, a deviation of 1 is answered
-_HALVINGS = 48
+_NEAR = 1e-11
+_STEPS = 60
 
 
 def deviation(curve: Curve, failure: float) -> float:
     """The least t found with a <= failure; ``curve`` may be above the true one. At most 1, which is always true.
 
-    Larger y give smaller t and larger a, so the largest y that is allowed is looked for; the y that is found is
-    checked, so nothing depends on the search.
+    Larger y give smaller t and larger a, so the largest y that is allowed is looked for, by false position in the
+    logarithms of y and of a; the y that is found is checked, so nothing depends on the search.
 
     >>> round(deviation(lambda y: 2 * y, 0.05), 4) == round(math.tanh(math.log(2) / 4), 4)      # pure DP, e^eps = 2
     True
     """
 
-    def found(exponent: float) -> float | None:
+    def look(exponent: float) -> tuple[float, float]:
+        """Return t at this log y, and by how much log a is above log failure: above 0 where y is not allowed."""
         y = math.exp(exponent)
         event = curve(y) if y >= _SMALLEST else 1.0
         if event + y > 1.0 - 1e-15:
-            return None
+            return 1.0, math.inf
         if event <= y:
-            return 0.0
-        gain = (event - y) / y
-        t = math.tanh(math.log1p(gain) / 4.0)
-        return up(t, slack=1e-11) if event - y <= down(failure * t, slack=1e-11) else None
+            return 0.0, -math.inf
+        t = math.tanh(math.log1p((event - y) / y) / 4.0)
+        above = math.log((event - y) / (failure * t)) + 2.0 * _NEAR
+        is_allowed = event - y <= down(failure * t, slack=_NEAR)
+        return up(t, slack=_NEAR), above if is_allowed or above > 0.0 else _NEAR
 
-    low, high, step = math.log(failure) - 1.0, math.log(failure), 1.0
-    while (best := found(low)) is None:
-        high, low, step = low, low - step, 2.0 * step
+    high, step = math.log(failure), 1.0
+    low, over = high - step, math.inf
+    t, under = look(low)
+    while under > 0.0:
+        high, low, step, over = low, low - step, 2.0 * step, under
         if low < math.log(_SMALLEST):
             return 1.0
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        t = found(middle)
-        if t is None:
-            high = middle
+        t, under = look(low)
+    return min(1.0, t, _nearer(look, (low, under), (high, over)))
+
+
+def _nearer(look: Callable[[float], tuple[float, float]], low: tuple[float, float], high: tuple[float, float]) -> float:
+    """The least t that is allowed between an end that is and one that is not, each with its height above 0.
+
+    The height of an end that has stayed is halved (the Illinois rule), so that both ends move.
+    """
+    best, last_is_allowed = 1.0, None
+    for _ in range(_STEPS):
+        at = high[0] - high[1] * (high[0] - low[0]) / (high[1] - low[1])
+        at = at if low[0] < at < high[0] else 0.5 * (low[0] + high[0])  # also where a height is infinite
+        t, above = look(at)
+        is_allowed = above <= 0.0
+        if is_allowed:
+            best = min(best, t)
+            low, high = (at, above), (high[0], high[1] / (2.0 if last_is_allowed else 1.0))
         else:
-            low, best = middle, min(best, t)
-    return min(1.0, best)
+            low, high = (low[0], low[1] / (2.0 if last_is_allowed is False else 1.0)), (at, above)
+        if -_NEAR < above <= 0.0:
+            break
+        last_is_allowed = is_allowed
+    return best
 
 
 def loss_deviation(loss: PrivacyLoss, *, failure: float) -> float:

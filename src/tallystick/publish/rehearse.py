@@ -10,7 +10,10 @@ noise is that of the plan at its own cost, so one sees where more rows kept stop
 
 from __future__ import annotations
 
+import atexit
 import datetime
+import os
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -41,6 +44,8 @@ from tallystick.tables.steps import EACH_ROW, EachRow
 from tallystick.tables.table import MOST_GROUPS, MOST_ROWS, Query
 
 if TYPE_CHECKING:
+    import duckdb
+
     from tallystick.tables.plan import Plan
     from tallystick.tables.table import Table
 
@@ -349,16 +354,44 @@ class MadeUpRows:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return a new Arrow stream of the rows; the types come from the schema, not from a sample."""
-        import duckdb
-
         places = {f"c{place}": name for place, name in enumerate(self.columns)}
         cells = []
         for place, name in places.items():
             shown = exp.to_identifier(name, quoted=True).sql("duckdb")
             cells.append(f"CAST({place} AS {_ENGINE_TYPES[self.types[name]]}) AS {shown}")
-        connection = duckdb.connect()
+        connection = _connection()
         connection.register("made_up", {place: self.columns[name] for place, name in places.items()})
         return connection.sql(f"SELECT {', '.join(cells)} FROM made_up").__arrow_c_stream__()
+
+
+_engines: list[duckdb.DuckDBPyConnection] = []
+"""An empty database: a rehearsal reads its rows again and again, and opening one takes longer than reading them."""
+_lock = threading.RLock()
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    """Return a new connection to it; what is registered there goes with the connection."""
+    import duckdb
+
+    with _lock:
+        if not _engines:
+            _engines.append(duckdb.connect(":memory:", config={"threads": 1}))
+        return _engines[0].cursor()
+
+
+def _close() -> None:
+    with _lock:
+        while _engines:
+            _engines.pop().close()
+
+
+def _before_fork() -> None:
+    _lock.acquire()
+    _close()  # a child could not end it
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_lock.release, after_in_child=_lock.release)
+atexit.register(_close)
 
 
 def made_up_rows(

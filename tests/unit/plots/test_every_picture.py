@@ -29,7 +29,7 @@ def drawn(name: str):
     picture = PICTURES[name]()
     with tempfile.TemporaryDirectory() as folder:
         saved = Path(plots.save(picture, Path(folder) / "picture.svg")).read_text(encoding="utf-8")
-    picture.canvas.draw()
+    picture.draw_without_rendering()
     return picture, saved
 
 

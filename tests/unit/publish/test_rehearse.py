@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +91,24 @@ def test_rows_can_be_made_up_from_a_plan(keys: Any) -> None:
     assert len(set(zip(alone.columns["who"], alone.columns["ward"], strict=True))) == 300
     with pytest.raises(InvalidInput):
         ts.made_up_rows(plan, groups_per_unit=0.5)
-    found = ts.rehearse(plan, rows)
+    found = ts.rehearse(plan, rows, caps=[(1, 1), (2, 1), (2, 2), (2, 5)])
     noises = [line.noise for line in found.of("n") if line.max_groups == 2]
     lost = [line.caps for line in found.of("n") if line.max_groups == 2]
     assert noises == sorted(noises)
     assert lost[0] > lost[-1]  # which groups a unit keeps goes by the hash of each plan, so nearly in this order
+
+
+def test_made_up_rows_are_read_at_once_by_many_threads_and_after_a_fork() -> None:
+    rows = ts.made_up_rows(asked(), units=20)
+    wanted = pa.table(rows)
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(lambda _: pa.table(rows).equals(wanted), range(40)))
+    program = "import os, sys, pyarrow, tallystick as ts\nfrom unit.publish.test_rehearse import asked\n"
+    program += "rows = ts.made_up_rows(asked(), units=20)\nwanted = pyarrow.table(rows)\n"
+    program += "if child := os.fork():\n    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    program += "sys.exit(0 if pyarrow.table(rows).equals(wanted) else 1)"
+    tests = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    assert subprocess.run([sys.executable, "-c", program], env=tests, check=False).returncode == 0
 
 
 def test_data_that_are_not_made_up_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def database(table: pa.Table, path: Path) -> Any:
 
 IN_FULL = (parquet,)
 AS_SHARES = (arrow, database, pandas, pandas_of_arrow, polars, parquet_of_spark)
-CASES = [*itertools.product(ARRAYS, IN_FULL), *share(itertools.product(ARRAYS, AS_SHARES), 5)]
+CASES = [*itertools.product(ARRAYS, IN_FULL), *share(itertools.product(ARRAYS, AS_SHARES), 11)]
 """A share of the kinds, another one for each form; ``make campaign-sweeps`` runs every kind in every form."""
 
 

@@ -13,6 +13,7 @@ import pytest
 from sqlglot import exp
 
 import tallystick as ts
+from sweeps import ALL
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, Unavailable
 from tallystick.ledger import Account, Ledger
 from tallystick.mechanisms.exact.randomness import SystemSource
@@ -259,17 +260,18 @@ def test_an_empty_table_gives_noise_around_zero(account: Account) -> None:
     assert run.noisy(private, run.integers(private), SystemSource())["keys"] == [[]]
 
 
-def test_a_million_groups_are_released(account: Account) -> None:
+def test_very_many_groups_are_released(account: Account) -> None:
     import numpy as np
 
-    groups = np.arange(1_000_000)
+    count = 1_000_000 if ALL else 100_000
+    groups = np.arange(count)
     table = pa.table({"u": groups, "g": groups})
     visits = ts.Private(table, account=account).table(unit="u").per_unit(max_groups=1, max_rows_per_group=1)
     plan = visits.group_by("g", keys=ts.private_keys(delta=1e-16)).agg(n=ts.count()).plan(rho=0.1)
     assert len(plan.release(why="all of one person")) == 0
     exact = run.integers(plan)
     assert exact.keys is not None
-    assert len(exact.keys) == 1_000_000
+    assert len(exact.keys) == count
 
 
 def test_registered_data_answer_only_about_those_they_protect(tmp_path: Path, account: Account) -> None:

@@ -16,6 +16,7 @@ import mpmath as mp
 import pytest
 
 import tallystick.theorems as theorems
+from sweeps import ALL
 from tallystick.errors import TallystickError
 from unit.theorems import hostile
 from unit.theorems.truths import CLAIMS as NUMBERS
@@ -24,7 +25,7 @@ from unit.theorems.truths_of_books import CLAIMS as BOOKS
 from unit.theorems.truths_of_curves import CLAIMS as CURVES
 
 CLAIMS: dict[str, Claim] = NUMBERS | CURVES | BOOKS
-DRAWS = 30
+DRAWS = 30 if ALL else 15
 LARGEST = mp.mpf(1.7976931348623157e308)
 TINIEST = mp.mpf(10) ** -319
 """Below this a positive number may be any positive number."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from crash.tampering import append_forged
 from crash.teams import Team, team_at
 from tallystick.accounting.losses import zcdp
 from tallystick.errors import LedgerIntegrity, NotAuthorised
@@ -43,33 +44,6 @@ def sound(make: Callable[[Team], Entries]) -> Callable[[Team], Entries]:
 def team(tmp_path, clock):
     with team_at(str(tmp_path / "team.db"), clock) as team:
         yield team
-
-
-@pytest.mark.parametrize("name", ATTACKS)
-def test_an_attack_is_refused_by_the_writer_and_found_when_it_is_forged(team, name, stranger):
-    code, make = ATTACKS[name]
-    entries = make(team)
-    assert verify_export(team.ledger.export(level="chain")).problems == ()
-    stranger.check(exported(team))
-    refusal = team.refused_by_writer(entries)
-    assert isinstance(refusal, NotAuthorised if code else LedgerIntegrity), refusal
-    assert not code or refusal.code == code, refusal
-    number = team.forge(entries)
-    rule = str(refusal).split(". Nothing was changed")[0].split(". Try: ")[0].removeprefix(f"entry {number}: ")
-    with pytest.raises(stranger.Problem, match=f"entry {number}:"):
-        stranger.check(exported(team))
-    for report in (team.ledger.verify(), verify_export(team.ledger.export(level="chain"))):
-        assert report.problems, "not found"
-        assert report.problems[0].lower() == f"entry {number}: {rule}".lower()
-
-
-@pytest.mark.parametrize("name", SOUND)
-def test_what_is_next_to_an_attack_is_allowed(team, name, stranger):
-    entries = SOUND[name](team)
-    team.forge(entries)
-    report = verify_export(team.ledger.export(level="chain"))
-    assert report.problems == ()
-    assert stranger.check(exported(team))["entries"] == team.ledger.head().seq
 
 
 def exported(team: Team) -> bytes:
@@ -881,3 +855,220 @@ def an_erasure_in_the_name_of_another(team):
 def an_analyst_ends_the_charge_of_another(team):
     number = team.forge([team.begin_entry("ann", team.own, 0.1)])
     return [team.entry("amy", "burn", charge=number, fence=1, why="error", principal=team.ids["amy"], nonce="0" * 32)]
+
+
+@attack("")
+def an_analyst_answers_for_the_charge_of_another(team):
+    number = team.forge([team.begin_entry("ann", team.own, 0.1)])
+    return [team.entry("amy", "lease", charge=number, fence=1, lease_until=team.ledger.now() + 5000)]
+
+
+# -- what is not there, or of no known kind
+
+
+@attack("bad_principal")
+def a_machine_for_which_somebody_else_answers(team):
+    principal = new_principal()
+    return [
+        team.entry("root", "principal_add", principal=principal, person="machine", owner=team.ids["sue"], subject="x")
+    ]
+
+
+@attack("not_authorised")
+def a_machine_of_somebody_who_owns_nothing(team):
+    number = team.request_of("root", lambda book: book.team.grant(team.ids["eve"], "operator", None, why="x"))
+    approved(team, number, "bob", "tia")
+    eve = team.ids["eve"]
+    return [team.entry("eve", "principal_add", principal=new_principal(), person="machine", owner=eve, subject="x")]
+
+
+@attack("bad_principal")
+def a_principal_of_another_kind(team):
+    return [team.entry("root", "principal_add", principal=new_principal(), person="god", owner=None, subject="x")]
+
+
+@attack("unknown_principal")
+def a_principal_that_ends_twice(team):
+    team.ledger.team.end(team.ids["amy"], why="left")
+    return [team.entry("root", "principal_end", principal=team.ids["amy"], why="left")]
+
+
+@attack("bad_role")
+def a_role_that_is_not_known(team):
+    return [team.entry("root", "role_grant", principal=team.ids["eve"], role="god", population=team.clinic, why="x")]
+
+
+@attack("unknown_principal")
+def a_role_of_somebody_who_is_not_known(team):
+    return [team.entry("root", "role_grant", principal="nobody", role="analyst", population=team.clinic, why="x")]
+
+
+@attack("not_authorised")
+def the_operator_makes_another_operator_alone(team):
+    return [team.entry("root", "role_grant", principal=team.ids["eve"], role="operator", population=None, why="x")]
+
+
+@attack("unknown_role")
+def a_role_is_taken_twice(team):
+    grant = team.grant_of("amy", "analyst", team.clinic)
+    team.ledger.team.revoke(team.ids["amy"], "analyst", "clinic", why="left")
+    return [team.entry("root", "role_revoke", grant=grant, why="left")]
+
+
+@attack("bad_population")
+def a_number_of_approvals_of_no_population(team):
+    return [team.entry("root", "quorum", population=team.own, needed={"money": 0}, why="x")]
+
+
+@attack("bad_quorum")
+def a_class_that_is_not_known(team):
+    return [team.entry("root", "quorum", population=team.clinic, needed={"fame": 0}, why="x")]
+
+
+@attack("bad_population")
+def the_glass_of_no_population(team):
+    return [team.entry("root", "break_glass", principal=team.ids["eve"], population=team.own, why="x")]
+
+
+@attack("unknown_principal")
+def a_token_of_nobody(team):
+    return [made_token(team, "ann", principal="nobody")]
+
+
+@attack("bad_role")
+def a_token_with_a_role_twice(team):
+    return [made_token(team, "ann", roles=["analyst", "analyst"])]
+
+
+@attack("bad_door")
+def a_token_for_another_door(team):
+    return [made_token(team, "ann", doors=["window"])]
+
+
+@attack("bad_token")
+def a_ceiling_without_a_currency(team):
+    return [made_token(team, "ann", ceiling=5)]
+
+
+@attack("unknown_token")
+def a_token_is_ended_twice(team):
+    number = token(team, "ann")
+    team.by("ann").team.end_token(number)
+    return [team.entry("ann", "token_end", token=number)]
+
+
+@attack("bad_request")
+def a_request_that_fixes_its_time(team):
+    effect = {**team.authority.requests[team.raise_to("root", 2)].effect, "at": 5}
+    return [
+        team.entry(
+            "root", "request", effect=effect, population=team.clinic, was=[10**12, 0, 1], why=effect["why"], note=""
+        )
+    ]
+
+
+@attack("bad_request")
+def a_request_whose_effect_has_another_reason(team):
+    effect = team.authority.requests[team.raise_to("root", 2)].effect
+    return [
+        team.entry("root", "request", effect=effect, population=team.clinic, was=[10**12, 0, 1], why="else", note="")
+    ]
+
+
+@attack("bad_decision")
+def a_decision_that_is_neither(team):
+    return [team.decision("bob", team.raise_to("root", 2), decision="perhaps")]
+
+
+@attack("request_ended")
+def a_request_is_withdrawn_twice(team):
+    number = team.raise_to("root", 2)
+    team.by("root").team.withdraw(number)
+    return [team.entry("root", "withdraw", request=number)]
+
+
+@attack("no_request")
+def an_effect_of_a_request_that_is_not_there(team):
+    return [team.raise_entry("root", 2, under=5)]
+
+
+# -- before roles begin
+
+BEFORE: dict[str, Callable[[str, int], dict[str, Any]]] = {
+    "somebody who was not named": lambda me, account: {
+        "kind": "close", "account": account, "why": "0" * 64, "act": ["x", None, None],
+    },
+    "a request": lambda me, account: {"kind": "close", "account": account, "why": "0" * 64, "act": [me, None, 5]},
+    "a role": lambda me, account: {
+        "kind": "role_grant", "principal": me, "role": "owner", "population": account, "why": "0" * 64,
+        "act": [me, None, None],
+    },
+    "an allowance": lambda me, account: {
+        "kind": "open", "name": "new", "parent": account, "partition": None, "account_kind": "analyst",
+        "filter": "zcdp", "unit": "person", "adjacency": "add_remove", "milestones": "[]", "limit": [5, 0],
+        "owner": me, "act": [me, None, None],
+    },
+    "somebody adds another": lambda me, account: {
+        "kind": "principal_add", "principal": "x", "person": "person", "owner": None, "subject": "0" * 64,
+        "act": [me, None, None],
+    },
+    "a machine adds itself": lambda me, account: {
+        "kind": "principal_add", "principal": "x", "person": "machine", "owner": None, "subject": "0" * 64,
+        "act": ["x", None, None],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_before_roles_begin_an_entry_only_says_who_acts(ledger, place, stranger, name):
+    account = ledger.open("people", budget=zcdp(rho=1), unit="person")
+    governed = ledger.govern(why="a team uses it")
+    number = append_forged(
+        place,
+        {**BEFORE[name](ledger.actor, account.id), "at": ledger.now(), "governed": governed},
+        seal=ledger.signer(),
+    )
+    lines = list(ledger.export(level="chain"))
+    for problems in (ledger.verify().problems, verify_export(lines).problems):
+        assert problems[0].startswith(f"entry {number}: ")
+    with pytest.raises(stranger.Problem, match=f"entry {number}:"):
+        stranger.check("".join(f"{line}\n" for line in lines).encode())
+
+
+def test_an_entry_after_roles_began_says_who_acts(team, stranger):
+    entry = team.entry("ann", "first_use", principal="x", why="x")
+    del entry["act"]
+    number = team.forge([entry])
+    assert verify_export(team.ledger.export(level="chain")).problems[0] == f"entry {number}: it does not say who acts"
+    with pytest.raises(stranger.Problem, match=f"entry {number}:"):
+        stranger.check(exported(team))
+
+
+# -- the tests
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_is_refused_by_the_writer_and_found_when_it_is_forged(team, name, stranger):
+    code, make = ATTACKS[name]
+    entries = make(team)
+    assert verify_export(team.ledger.export(level="chain")).problems == ()
+    stranger.check(exported(team))
+    refusal = team.refused_by_writer(entries)
+    assert isinstance(refusal, NotAuthorised if code else LedgerIntegrity), refusal
+    assert not code or refusal.code == code, refusal
+    number = team.forge(entries)
+    rule = str(refusal).split(". Nothing was changed")[0].split(". Try: ")[0].removeprefix(f"entry {number}: ")
+    with pytest.raises(stranger.Problem, match=f"entry {number}:"):
+        stranger.check(exported(team))
+    for report in (team.ledger.verify(), verify_export(team.ledger.export(level="chain"))):
+        assert report.problems, "not found"
+        assert report.problems[0].lower() == f"entry {number}: {rule}".lower()
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_what_is_next_to_an_attack_is_allowed(team, name, stranger):
+    entries = SOUND[name](team)
+    team.forge(entries)
+    report = verify_export(team.ledger.export(level="chain"))
+    assert report.problems == ()
+    assert stranger.check(exported(team))["entries"] == team.ledger.head().seq

@@ -629,6 +629,9 @@ class Ledger:
         wanted -= {"principal"} if effect["kind"] in ("clear", "erase", "key_add", "key_retire") else set()
         more = {"marks"} if effect["kind"] == "register" else {"owner"} if effect["kind"] == "open" else set()
         need(wanted <= set(effect) <= wanted | more, "what is requested is no whole entry")
+        for field in FIELDS[effect["kind"]]:
+            test = h64 if field.endswith("*") else TYPES[field]
+            need(field.rstrip("*") not in effect or test(effect[field.rstrip("*")]), f"the field {field} of what is requested")
         name, p = self.what(effect)
         need(e["population"] == p and e["was"] == self.sees(effect), "another population, or another state")
         need(all(effect.get(f, e[f]) == e[f] for f in ("why", "note")), "another reason")

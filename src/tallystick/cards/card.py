@@ -109,6 +109,7 @@ def card(
         raise Refused("this release was not paid by an account, so there is nothing that a card could promise")
     if not account.ledger.has_answer(receipt, release.answer):
         raise Refused("these are not the numbers that were paid for, so a card would promise something about others")
+    account = account.promising
     _, entry = account.ledger.charge_row(receipt.charge)
     name = dataset or release.plan.query.table.name
     proof = None if certificate is None else certificate.text
@@ -152,6 +153,7 @@ def paid_fit_card(
     plan: FitPlan, receipt: Receipt, account: Account, *, dataset: str, about: Mapping[str, str] | None = None
 ) -> Card:
     """The card of a fit, if it is the one that the receipt is for."""
+    account = account.promising
     _, entry = account.ledger.charge_row(receipt.charge)
     if account.ledger.is_about(receipt.charge, plan.request) is False:
         raise Refused("these are not the parameters that were paid for. Try: the model as it was when it was fitted")
@@ -160,6 +162,7 @@ def paid_fit_card(
 
 def preview(plan: Plan, account: Account, *, why: str, dataset: str | None = None) -> Card:
     """The card that a plan would get, before anything is charged."""
+    account = account.promising
     paid = plan.with_account(account)
     name = dataset or plan.query.table.name
     return card_of(Subject(paid, account, account.limit, None, why, name))

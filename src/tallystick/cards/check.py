@@ -106,7 +106,7 @@ def _findings(card: Card, ledger: Ledger, page: str | None, table: str | None) -
     yield Finding("receipt", "; ".join(problems[:3]), "the hash chain of the ledger, computed again")
     if problems:
         return
-    account = ledger.account_by_id(receipt.lines[0][0])
+    account = ledger.account_by_id(receipt.lines[0][0]).promising
     row, entry = ledger.charge_row(receipt.charge)
     answer, _ = ledger.stored_answer(row)
     yield Finding("plan", _about_plan(facts, ledger, receipt.charge, answer), "the charge and its stored answer")

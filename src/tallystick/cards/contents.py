@@ -14,7 +14,7 @@ from tallystick.cards.linear import CLAMPED_MODEL, LinearForm
 from tallystick.cards.meaning import is_somebody, meaning
 from tallystick.digits import ACCOUNTANT, moment, plural, typed, up
 from tallystick.errors import InvalidInput
-from tallystick.ledger.filters import WHAT_RHO_IS, quoted_delta
+from tallystick.ledger.filters import WHAT_RHO_IS, Amount, quoted_delta
 from tallystick.printing import one_of
 from tallystick.tables.aggregates import public_bounds
 from tallystick.tables.reporting.words import rule_of_limits, too_noisy_to_use
@@ -22,7 +22,6 @@ from tallystick.tables.reporting.words import rule_of_limits, too_noisy_to_use
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
-    from tallystick.ledger.filters import Amount
     from tallystick.ledger.pay import Receipt
     from tallystick.ledger.registry import Registered
     from tallystick.tables.aggregates import Measure
@@ -126,8 +125,34 @@ def contents(subject: Subject) -> dict[str, Any]:
             "purpose": subject.purpose,
             **{name: subject.about.get(name, NOT_STATED) for name in FIELDS if name not in ("window", "bounds_from")},
         },
+        **_approvals(subject),
         **({} if form is None else {"model": form.facts(subject.release, facts["max_rows_per_group"])}),
     }
+
+
+def _approvals(subject: Subject) -> dict[str, Any]:
+    """Who raised the limit by requests, and approvers who were added without approvals; nothing without either.
+
+    People are shown by their ids: names can be erased, and the card must agree with the ledger after that.
+    """
+    account, team = subject.account, subject.account.ledger.team
+    limit = (subject.limit.a0, subject.limit.a1)
+    raises = [
+        {
+            "entry": each.seq,
+            "at": each.at,
+            "was": str(Amount(account.currency, *each.was)),
+            "limit": str(Amount(account.currency, *each.limit)),
+            "asked_by": each.asked_by,
+            "approved_by": list(each.approved_by),
+        }
+        for each in team.approved_raises(account.id)
+        if each.limit <= limit
+    ]
+    newest = 0 if subject.receipt is None else subject.receipt.seq
+    population = account.path[-1][0]
+    glass = [{"entry": seq, "at": at} for seq, at in team.glass_broken(population) if seq <= newest]
+    return {"approvals": {"raises": raises, "without_approval": glass}} if raises or glass else {}
 
 
 def _facts_of_model(form: LinearForm, plan: Plan | FitPlan) -> dict[str, Any]:

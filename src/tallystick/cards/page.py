@@ -17,6 +17,7 @@ from tallystick.cards.charts import Curve, budget_bar, dots, interval_chart, tra
 from tallystick.cards.meaning import frequencies
 from tallystick.digits import (
     interval,
+    moment,
     nearest,
     percent,
     percent_down,
@@ -156,6 +157,8 @@ def view_of(facts: Facts) -> dict[str, Any]:
         "not_protected": [labelled(sentence) for sentence in facts["not_protected"]],
         "decided": _decided(facts["decisions"]),
         "open": _open(facts["decisions"]),
+        "raises": list(_raises(facts)),
+        "without_approval": list(_without_approval(facts)),
         "content": _content(facts, people),
         "charts": _charts(facts, people),
         "not_drawn": "" if "model" in facts else _not_drawn(facts),
@@ -778,6 +781,30 @@ def _statements(facts: Facts, people: People) -> list[tuple[str, str | None]]:
     if not people.is_row_level:
         rows.insert(0, (f"A {people.unit} is", f"everything with the same {people.column}"))
     return [(label, None if text == NOT_STATED else text) for label, text in rows]
+
+
+def _raises(facts: Facts) -> Iterator[str]:
+    """Sentences about raised limits: who asked, and who approved. People are shown by their ids in the ledger."""
+    for each in facts.get("approvals", {}).get("raises", ()):
+        approvers = " and ".join(_short(principal) for principal in each["approved_by"])
+        yield (
+            f"The limit was raised from {each['was']} to {each['limit']} on {moment(each['at'])}: "
+            f"{_short(each['asked_by'])} asked, and {approvers} approved (ledger entry {each['entry']})."
+        )
+
+
+def _without_approval(facts: Facts) -> Iterator[str]:
+    """Sentences about approvers who were added without approvals."""
+    for each in facts.get("approvals", {}).get("without_approval", ()):
+        yield (
+            f"An approver was added without approval on {moment(each['at'])} (ledger entry {each['entry']}). "
+            "Ask the operator why."
+        )
+
+
+def _short(principal: str) -> str:
+    """The beginning of an id, which tells people of one ledger apart."""
+    return f"person {principal[:8]}"
 
 
 HASHES: Final = frozenset(("Ledger", "Head", "Answer", "Plan", "Privacy loss", "Certificate hash", "Check"))

@@ -33,6 +33,8 @@ def summary_lines(facts: Facts, file: str) -> list[str]:
         f"{_caption(first)} {_caption(second)}",
         "",
         f"Not protected: {', '.join(labels)}.",
+        *view["raises"],
+        *view["without_approval"],
         f"Details: tallystick card show {file} --details",
         f"Check:   {facts['evidence']['verify'].replace('CARD', file)}",
     ]

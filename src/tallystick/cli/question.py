@@ -84,7 +84,7 @@ Out = Annotated[
     Path | None, typer.Option("--out", help="Write the table to this .csv, .json, .parquet or .arrow file.")
 ]
 Payer = Annotated[
-    str | None, typer.Option("--account", help="Who pays: the population (default), or a block of it, for its rows.")
+    str | None, typer.Option("--account", help="Who pays: the population (default), your allowance, or a block.")
 ]
 Moved = Annotated[str | None, typer.Option("--source", help="Where the data is now, if it moved.")]
 CardFile = Annotated[Path | None, typer.Option("--card", help="Write the privacy card to this .html file.")]

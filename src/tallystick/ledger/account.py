@@ -6,12 +6,12 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput, Refused
-from tallystick.ledger import journal, opening, registry, views
+from tallystick.ledger import acting, journal, opening, registry, views
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.filters import LARGEST, Amount, Filter, quoted_delta
 from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit, short_accounts, would_spend
@@ -46,6 +46,10 @@ class Event:
     why: str
     plan: str
     amount: Amount
+    by: str = ""
+    """Name of who asked; empty for charges of earlier versions, which did not record it."""
+    principal: str = ""
+    """Id of who asked."""
 
     @property
     def loss(self) -> PrivacyLoss | None:
@@ -62,6 +66,24 @@ class Event:
     def to_dict(self) -> dict[str, object]:
         """The charge as plain data."""
         return {**{f.name: getattr(self, f.name) for f in fields(self)}, "amount": self.amount.to_dict()}
+
+
+class Spender(NamedTuple):
+    """A person, and what they spent. Charges of earlier versions name nobody."""
+
+    name: str
+    principal: str
+    charges: int
+    amount: Amount
+
+
+def _more_spent(known: Spender | None, event: Event) -> Spender:
+    """What somebody spent with one more charge."""
+    name = event.by or "(not recorded)"
+    if known is None:
+        return Spender(name, event.principal, 1, event.amount)
+    total = Amount(event.amount.filter, known.amount.a0 + event.amount.a0, known.amount.a1 + event.amount.a1)
+    return Spender(name, event.principal, known.charges + 1, total)
 
 
 class Account:
@@ -85,6 +107,12 @@ class Account:
     def shared_id(self) -> int:
         """The account that is meant when the same question is found again: that above an allowance."""
         return self.path[1][0] if self.kind == journal.ALLOWANCE else self.id
+
+    @property
+    def promising(self) -> Account:
+        """The account whose limit protects people: that above an allowance, from which others pay, too."""
+        above = self.parent if self.kind == journal.ALLOWANCE else None
+        return self if above is None else above
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here
         raise Refused(
@@ -184,8 +212,11 @@ class Account:
             ) from None
 
     def paid(self, receipt: Receipt) -> Amount:
-        """Return what this account paid for a receipt."""
-        return next(Amount(self.currency, a0, a1) for who, _, _, a0, a1 in receipt.lines if who == self.id)
+        """Return what this account paid for a receipt, or what an allowance beside it paid for the same question."""
+        for who, _, _, a0, a1 in receipt.lines:
+            if who == self.id or self.ledger.account_by_id(who).shared_id == self.shared_id:
+                return Amount(self.currency, a0, a1)
+        raise InvalidInput("receipt", receipt.charge, f"a receipt of account {self.name!r}")
 
     def charge(
         self,
@@ -291,14 +322,38 @@ class Account:
         with self.ledger.store.read() as transaction:
             rows = transaction.rows("charges_of", self.id, check.count("after", after), most)
             told = journal.told_states(transaction, [ChargeRow(*row[:8]) for row in rows])
+            names = acting.names_in(transaction)
             is_new = [journal.is_new_format(transaction, row[0]) for row in rows]
         events = []
         for (*charge, a0, a1, text, reason), state, has_text in zip(rows, told, is_new, strict=True):
             row, body = ChargeRow(*charge), json.loads(text)
             paid = Amount(self.currency, a0, a1)
             why = (reason or ERASED) if has_text else body["why"]
-            events.append(Event(row.id, body["at"], state, row.key, why, body["plan"], paid))
+            principal = body["act"][0] if "act" in body else ""
+            by = names.get(principal, ERASED) if principal else ""
+            events.append(Event(row.id, body["at"], state, row.key, why, body["plan"], paid, by, principal))
         return events
+
+    def spent_by(self) -> list[Spender]:
+        """What each person spent from this account and the accounts below it, the most first.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     clinic = ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient")
+        ...     _ = clinic.pay(ts.zcdp(rho=0.1), why="annual report")
+        ...     [(each.charges, str(each.amount)) for each in clinic.spent_by()]
+        [(1, 'rho 0.1')]
+        """
+        totals: dict[str, Spender] = {}
+        accounts = [self]
+        while accounts:
+            account = accounts.pop()
+            accounts += account.children
+            for event in account.history():
+                if event.paid:
+                    known = totals.get(event.principal)
+                    totals[event.principal] = _more_spent(known, event)
+        return sorted(totals.values(), key=lambda each: (-each.amount.a0, -each.amount.a1, each.name))
 
     def limits_since(self, seq: int) -> list[Amount]:
         """The limit that was in force at this entry of the ledger, and every later one, in order."""

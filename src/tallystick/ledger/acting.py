@@ -103,6 +103,16 @@ def principal_of(transaction: Transaction, subject: str) -> str | None:
     return None
 
 
+def names_in(transaction: Transaction) -> dict[str, str]:
+    """The names of principals by id, from the entries that name them. Erased names are absent."""
+    found = {}
+    for number, subject in transaction.rows("subjects"):
+        entry = journal.stored_entry(transaction, int(number))
+        principal = entry["principal"] if entry["kind"] == "principal_add" else entry["act"][0]
+        found[str(principal)] = name_in(str(subject))
+    return found
+
+
 def unknown(ledger: Ledger) -> NotAuthorised:
     """The refusal of a user without a role."""
     if ledger.acting is not None:

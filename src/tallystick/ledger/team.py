@@ -123,6 +123,25 @@ class Member(NamedTuple):
     """The ledger entry whose text is the name."""
 
 
+class Raise(NamedTuple):
+    """A raise of a limit that was requested: the entry, its time, both limits, and ids of who asked and approved."""
+
+    seq: int
+    at: int
+    was: tuple[int, int]
+    limit: tuple[int, int]
+    asked_by: str
+    approved_by: tuple[str, ...]
+
+
+def _raise_shown(transaction: Transaction, seq: int, request: Proposal) -> Raise:
+    first, second = request.effect["was"]
+    limit0, limit1 = request.effect["limit"]
+    approvers = tuple(each.principal for each in request.decisions if each.is_approval)
+    at = int(journal.stored_entry(transaction, seq)["at"])
+    return Raise(seq, at, (first, second), (limit0, limit1), request.principal, approvers)
+
+
 def names_of(transaction: Transaction, people: Any) -> dict[str, str]:
     """The names of principals by id. A name that was erased is shown so."""
     names = {int(row[0]): name_in(str(row[1])) for row in transaction.rows("subjects")}
@@ -524,6 +543,34 @@ class Team:
                 transaction, "break_glass", ledger.now(), principal=_principal_added(ledger, transaction, name),
                 population=_population(transaction, population), why=committed(why),
             ).seq  # fmt: skip
+
+    def roles(self, population: str) -> set[str]:
+        """The roles of who acts here, on a population."""
+        ledger = self.ledger
+        number = ledger.account_row(population).id
+        return ledger.writer.watch.book.authority.roles_of(ledger.actor, number)
+
+    def approved_raises(self, account: int) -> list[Raise]:
+        """The raises of a limit that were requested and approved, oldest first."""
+        ledger = self.ledger
+        with ledger.store.read() as transaction:
+            book = ledger.believed(transaction)
+            if book is None:
+                return []
+            found = [(seq, book.authority.requests[number]) for seq, number in sorted(book.authority.raises.items())]
+            return [
+                _raise_shown(transaction, seq, request)
+                for seq, request in found
+                if request.effect["account"] == account
+            ]
+
+    def glass_broken(self, population: int) -> list[tuple[int, int]]:
+        """The entries that made an approver of a population without approvals, each with its time."""
+        ledger = self.ledger
+        with ledger.store.read() as transaction:
+            book = ledger.believed(transaction)
+            entries = [] if book is None else book.authority.broken_glass.get(population, [])
+            return [(number, int(journal.stored_entry(transaction, number)["at"])) for number in entries]
 
     def members(self) -> list[Member]:
         """The principals of a ledger, in the order in which they came."""

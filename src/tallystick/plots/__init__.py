@@ -14,6 +14,7 @@
     rehearsed(lines, ...)     error from noise, limits and bounds for several limits
     released(table)           a published table: values as bars, with their intervals
     burndown(account)         budget left, charge by charge
+    spending(account)         what each person spent of a budget
     recovery(shares, ...)     people reconstructed against noise/sqrt(n); the frontier is at 1
     guesses(found)            one person's bit guessed from two counts, under its ceiling
     linked(shares)            people found behind rows without names
@@ -57,6 +58,7 @@ from tallystick.plots.profile import profile
 from tallystick.plots.rehearsed import rehearsed
 from tallystick.plots.released import released
 from tallystick.plots.samples import samples
+from tallystick.plots.spending import spending
 from tallystick.plots.steps import Curve, steps
 from tallystick.plots.tradeoff import tradeoff, tradeoffs
 
@@ -81,6 +83,7 @@ __all__ = [
     "samples",
     "sampling",
     "save",
+    "spending",
     "staircase",
     "steps",
     "supporting_lines",

@@ -15,21 +15,35 @@ from tallystick.tables.sources import JOINED, public_file
 from tallystick.tables.sql.catalogue import Catalogue, Known
 
 if TYPE_CHECKING:
+    from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
     from tallystick.publish.datasets import Dataset
     from tallystick.tables.table import Table
 
 
-def catalogue(book: Ledger, public: Mapping[str, PublicTable]) -> Catalogue:
-    """Return everything that is registered in a ledger, and public tables beside it."""
+def catalogue(book: Ledger, public: Mapping[str, PublicTable], account: str | None = None) -> Catalogue:
+    """Return everything that is registered in a ledger, and public tables beside it.
+
+    ``account`` pays for the datasets of its population.
+    """
     private = {}
+    chosen = None if account is None else book.open(account)
     for name, dataset in datasets.known(book).items():
-        account = book.open(dataset.population)
-        private[name] = known_of(dataset, dataset.opened(account))
+        account_of = _payer(dataset, book, chosen)
+        private[name] = known_of(dataset, dataset.opened(account_of))
     for name in public:
         if name.casefold() in {each.casefold() for each in private}:
             raise InvalidInput("public", name, "another name: a private dataset is registered under this one")
     return Catalogue(private, public)
+
+
+def _payer(dataset: Dataset, book: Ledger, chosen: Account | None) -> Account:
+    """Who pays for a dataset: the chosen account, if it is below the population, or who pays by default."""
+    population = book.open(dataset.population)
+    if chosen is not None and population.id in [number for number, _, _ in chosen.path]:
+        return chosen
+    mine = datasets.allowances(population, book)
+    return mine[0] if len(mine) == 1 else population
 
 
 def public_tables(given: Mapping[str, Any], book: Ledger) -> dict[str, PublicTable]:

@@ -172,8 +172,8 @@ def check_column(argument: str, name: str, table: Table, *, is_number: bool = Fa
 
 
 def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
-    """Who pays for a question: the dataset's population, or the block of it that was named."""
-    account = book.open(name or dataset.population)
+    """Who pays for a question: the account that was named, the only allowance of who asks, or the population."""
+    account = book.open(name) if name else own_account(dataset.population, book)
     above = account
     while above.name != dataset.population and above.parent is not None:
         above = above.parent
@@ -183,6 +183,33 @@ def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
             f"{dataset.name!r} would not be paid for"
         )
     return account
+
+
+def own_account(population: str, book: Ledger) -> Account:
+    """The account from which who asks pays by default: the population, or in a ledger with roles an own allowance.
+
+    Owners pay from the population. Somebody with several allowances names one.
+    """
+    account = book.open(population)
+    mine = allowances(account, book)
+    if len(mine) > 1:
+        names = ", ".join(each.name for each in mine)
+        raise InvalidInput("account", None, f"one of your allowances: {names}", code="several_allowances")
+    return mine[0] if mine else account
+
+
+def allowances(account: Account, book: Ledger) -> list[Account]:
+    """The open allowances of who asks below an account; none in a ledger without roles, and none for owners."""
+    if not book.has_roles or "owner" in book.team.roles(account.name):
+        return []
+    below = list(account.children)
+    found = []
+    while below:
+        each = below.pop(0)
+        below += each.children
+        if each.kind == "analyst" and each.owner == book.actor and not each.closed:
+            found.append(each)
+    return found
 
 
 CHANGED = "(caps or bounds were changed since, without a reason given)"

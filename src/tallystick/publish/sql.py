@@ -27,12 +27,14 @@ def sql(
     why: str | None = None,
     key: str | None = None,
     public: Mapping[str, Any] | None = None,
+    account: str | None = None,
     explain: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Answered | Explained:
     """Ask registered datasets in SQL, at a cost; a statement that was asked before is answered again without a charge.
 
-    ``public`` names tables that everybody may see and that a statement may join. ``EXPLAIN`` in front of the statement
+    ``public`` names tables that everybody may see and that a statement may join. ``account`` pays: an allowance, or a
+    block of the population. ``EXPLAIN`` in front of the statement
     (or ``explain=True``) gives cost and error, opens no data and costs nothing. An epsilon without a delta is refused
     where the population counts rho or mu, unless ``pure=True`` says that pure epsilon is meant.
 
@@ -42,7 +44,7 @@ def sql(
     """
     cost = Cost(rho, epsilon, delta, error, pure)
     with nullcontext(ledger) if isinstance(ledger, Ledger) else opened(ledger) as book:
-        statement = Statement(text, public_tables(public or {}, book))
+        statement = Statement(text, public_tables(public or {}, book), account)
         request = Request(statement, cost, key, why)
         if explain:
             return statement.work(request, book).explained()

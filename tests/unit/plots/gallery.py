@@ -40,6 +40,13 @@ def burndown() -> Figure:
         return plots.burndown(clinic)
 
 
+def spending() -> Figure:
+    with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        clinic = ledger.open("clinic", budget=ts.zcdp(rho=0.5), unit="patient")
+        clinic.pay(ts.zcdp(rho=0.1), why="annual report")
+        return plots.spending(clinic)
+
+
 def errors() -> Figure:
     rows = ts.Private(pa.table({"who": [1], "age": [40.0]})).table(unit="who")
     visits = rows.per_unit(max_rows_per_group=1)
@@ -104,6 +111,7 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "rehearsed": lambda: plots.rehearsed([("1 x 1", 2.0, 9.0, 0.5, 11.0), ("1 x 4", 8.0, 1.0, 0.5, 9.0)], column="n"),
     "released": lambda: plots.released(TABLE),
     "burndown": burndown,
+    "spending": spending,
     "recovery": lambda: plots.recovery(
         {64: [1.0, 0.9, 0.6], 128: [1.0, 0.85, 0.55]}, noises=[0.1, 0.5, 2.0]
     ),

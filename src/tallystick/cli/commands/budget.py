@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tallystick.ledger import Account, Event
+    from tallystick.ledger.account import Spender
 
 WIDTH, ROWS = 40, 10
 DONE = "COMMITTED"
@@ -34,6 +36,7 @@ def budget(
     account: Annotated[str | None, typer.Argument(help="The account; needed if there are several.")] = None,
     details: Details = False,
     quiet: Quiet = False,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw what each person spent, as .svg or .png.")] = None,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
@@ -48,9 +51,16 @@ def budget(
         chosen = book.open(account)
         events = chosen.history()
         fits = counts_that_fit(chosen.remaining)
+        people = chosen.spent_by()
+        if plot is not None:
+            from tallystick.plots import save, spending
+
+            save(spending(chosen), plot)
         facts = {
             **chosen.to_dict(),
             "history": [event.to_dict() for event in events],
+            "spent_by": [{**each._asdict(), "amount": each.amount.to_dict()} for each in people],
+            **({} if plot is None else {"plot": str(plot)}),
             "fits": [{"counts": number, "error": error} for number, error in fits],
         }
         asked = {"ledger": place_of(ledger), "account": account}
@@ -59,7 +69,8 @@ def budget(
             screen = Screen(quiet)
             screen.result([account_title(chosen), "", *amount_lines(chosen)])
             if not quiet:
-                screen.result(["", *history_lines(chosen, events), "", *fit_lines(chosen, fits)])
+                screen.result(["", *history_lines(chosen, events), *spender_lines(people)])
+                screen.result(["", *fit_lines(chosen, fits)])
             screen.note(detail_lines(chosen) if details else [])
 
         deliver(Answer("budget", asked, facts, say), as_json=as_json)
@@ -113,6 +124,18 @@ def history_lines(account: Account, events: list[Event]) -> list[str]:
     every = f"tallystick charge list {shlex.quote(account.name)}"
     more = [f"last {ROWS} of {len(events):,} charges; all of them: {every}"] if len(events) > ROWS else []
     return [f"  {line}" for line in (*lines_of(columns), *more)]
+
+
+def spender_lines(people: list[Spender]) -> list[str]:
+    """Return what each person spent, if there are several."""
+    if len(people) < 2:
+        return []
+    columns = [
+        Column("spent by", tuple(visible(each.name) for each in people), is_text=True),
+        Column("charges", tuple(f"{each.charges:,}" for each in people)),
+        Column("cost", tuple(str(each.amount) for each in people), is_text=True),
+    ]
+    return ["", *(f"  {line}" for line in lines_of(columns))]
 
 
 def fit_lines(account: Account, fits: list[tuple[int, int]]) -> list[str]:

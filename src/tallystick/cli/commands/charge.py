@@ -38,12 +38,15 @@ def list_(
         )
         facts = {"charges": [{"account": name, **event.to_dict()} for name, event in events]}
 
+        has_several = len({event.principal for _, event in events}) > 1
+
         def say(out: Console) -> None:
             for name, event in events:
                 shown = by_name[name].release_epsilon(event.amount, event.loss)
                 price = f"{event.amount} ({shown})" if shown else f"{event.amount}"
+                by = f"  {event.by or '(not recorded)'}" if has_several else ""
                 out.print(
-                    f"{event.charge:>6}  {moment(event.at)}  {event.state:<9}  {name}  {price}  {event.why}",
+                    f"{event.charge:>6}  {moment(event.at)}  {event.state:<9}  {name}{by}  {price}  {event.why}",
                     soft_wrap=True,
                     markup=False,
                 )
@@ -112,7 +115,7 @@ def show(
         facts: dict[str, Any] = {
             "charge": row.id,
             "state": row.state,
-            "principal": row.principal,
+            "principal": entry["act"][0] if "act" in entry else "",
             "key": row.key,
             "fence": row.fence,
             "lease_until": row.lease_until,

@@ -29,6 +29,7 @@ def sql(
     error: ask.Error = None,
     key: ask.Key = None,
     public: Public = None,
+    account: ask.Payer = None,
     explain: Annotated[bool, typer.Option("--explain", help="Cost and error only; opens no data.")] = False,
     out: ask.Out = None,
     card: ask.CardFile = None,
@@ -54,7 +55,7 @@ def sql(
     with opened(ledger) as book:
         with working("asking") as tell:
             files.check_in(book)
-            request = Request(Statement(text, public_tables(named, book)), cost, key, why)
+            request = Request(Statement(text, public_tables(named, book), account), cost, key, why)
             if explain:
                 facts = _explained(price(request, book).to_data())
             else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.cards import card
 from tallystick.errors import BudgetExceeded, Refused
 from tallystick.publish.catalogue import catalogue
-from tallystick.publish.datasets import find
+from tallystick.publish.datasets import find, payer
 from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer, Outcome, Payment
 from tallystick.publish.work import Work, released_table
@@ -33,13 +33,16 @@ class Statement(Kind):
 
     text: str
     public: Mapping[str, PublicTable] = field(default_factory=dict)
+    account: str | None = None
+    """Who pays: an allowance or a block. None is the only allowance of who asks, or the population."""
 
     def work(self, request: Request, book: Ledger) -> StatementWork:
         """Return the statement, planned; its cost is its own, that of the request, or the registered one."""
-        statement = planned(self.text, catalogue(book, self.public), **request.cost.words)
+        statement = planned(self.text, catalogue(book, self.public, self.account), **request.cost.words)
         account, name = statement.plan.account, statement.released.known.dataset
         assert account is not None
         assert name is not None  # every table of a ledger's catalogue is registered
+        payer(find(name, book), book, self.account)  # it refuses an account that cannot pay for these data
         asked = answers.asked_as(statement, request.key)
         why = statement.options.given.get("why", request.why) or ""
         dataset = find(name, book)

@@ -23,6 +23,7 @@ from tallystick.errors import (
 from tallystick.ledger.chain import digest
 from tallystick.ledger.denial import can_pay
 from tallystick.ledger.filters import epsilon_alone
+from tallystick.ledger.texts import AutoKey
 from tallystick.printing import html_text, json_text, visible
 from tallystick.tables.aggregates import public_bounds
 from tallystick.tables.denial import with_plans
@@ -430,9 +431,9 @@ def form_of(statement: Statement) -> OneForm | None:
     return one_form(statement.plan, statement.released.query)
 
 
-def key_of(statement: Statement, form: OneForm) -> str:
+def key_of(statement: Statement, form: OneForm) -> AutoKey:
     """The key of a question: its one form, which data, and which declared versions of them; never what is in them."""
     uses = {
         (each.dataset or identity(each.table.source, each.table.name), each.version) for each in statement.released.uses
     }
-    return f"{AUTOMATIC}{digest(f'{form.plan.hash} {sorted(uses, key=str)}')[:32]}"
+    return AutoKey(f"{AUTOMATIC}{digest(f'{form.plan.hash} {sorted(uses, key=str)}')[:32]}")

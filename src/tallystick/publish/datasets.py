@@ -186,7 +186,7 @@ def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
 
 
 def own_account(population: str, book: Ledger) -> Account:
-    """The account from which who asks pays by default: the population, or in a ledger with roles an own allowance.
+    """The account that pays by default: the population, or the only allowance of the principal in a ledger with roles.
 
     Owners pay from the population. Somebody with several allowances names one.
     """

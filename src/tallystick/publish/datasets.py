@@ -186,7 +186,7 @@ def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
 
 
 def own_account(population: str, book: Ledger) -> Account:
-    """The account that pays by default: the population, or the only allowance of the principal in a ledger with roles.
+    """The account that pays if the caller names none: the population, or in a ledger with roles the own allowance.
 
     Owners pay from the population. Somebody with several allowances names one.
     """

@@ -183,6 +183,8 @@ def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
     return account
 
 
+CAPS: Final = ("max_groups", "max_rows", "max_rows_in_all")
+"""The names of caps in stored tables; one without the last has no such entry."""
 CHANGED = "(caps or bounds were changed since, without a reason given)"
 
 
@@ -193,14 +195,15 @@ def updated(dataset: Dataset, book: Ledger) -> Dataset:
     if known_as is None:  # a mistyped name would be a second registration, with caps of its own
         raise _nothing_to_update(dataset.name, datasets)
     old, new = known_as.table, dict(dataset.table)
-    for cap in ("max_groups", "max_rows"):
-        new[cap] = old[cap] if new[cap] is None else new[cap]
+    for cap in CAPS:
+        if new.get(cap) is None and old.get(cap) is not None:
+            new[cap] = old[cap]
     limits = {column: [column, low, high] for column, low, high in (*old["bounds"], *new["bounds"])}
     new["bounds"] = [limits[column] for column in sorted(limits)]
     kinds = dict(old["columns"])  # a CSV column is text until somebody says otherwise
     new["columns"] = [[column, kinds.get(column, kind) if kind == "text" else kind] for column, kind in new["columns"]]
     about, asking = {**known_as.about, **dataset.about}, {**known_as.asking, **dataset.asking}
-    changed = any(old[key] != new[key] for key in ("max_groups", "max_rows", "bounds"))
+    changed = any(old.get(key) != new.get(key) for key in (*CAPS, "bounds"))
     reason = about.get("bounds_from")
     if changed and reason and "bounds_from" not in dataset.about and CHANGED not in reason:
         about["bounds_from"] = f"{reason} {CHANGED}"  # a reason for others than those that hold now
@@ -218,7 +221,7 @@ def _said(dataset: Dataset) -> dict[str, Any]:
     """Return the facts of a registration by name."""
     table = dataset.table
     said: dict[str, Any] = {"source": table["source"]["place"], "table": table["name"]}
-    said |= {cap: table[cap] for cap in ("max_groups", "max_rows") if table[cap] is not None}
+    said |= {cap: table[cap] for cap in CAPS if table.get(cap) is not None}
     said |= {f"type of {column}": kind for column, kind in table["columns"]}
     said |= {f"bounds of {column}": f"{typed(low)} to {typed(high)}" for column, low, high in table["bounds"]}
     said |= dict(dataset.asking) | dict(dataset.about)

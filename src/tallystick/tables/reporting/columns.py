@@ -33,12 +33,17 @@ def limits_of(query: Query) -> tuple[int | None, int | None]:
     return (query.caps.max_groups if query.columns else None), rows
 
 
+def limit_in_all(query: Query) -> int | None:
+    """Return the limit on rows of one person in all groups, if the other limits allow more."""
+    return query.caps.in_all if any(measure.by_rows for _, measure in query.measures) else None
+
+
 def capped(query: Query, who: str) -> str:
     """Return how much of one person counts in a question, for a reader who has never heard of limits."""
     if isinstance(query.table.unit, EachRow):
         return "every row counts once"
     groups, rows = limits_of(query)
-    return contribution(who, groups=groups, rows=rows)
+    return contribution(who, groups=groups, rows=rows, in_all=limit_in_all(query))
 
 
 def touched(query: Query) -> Touched:

@@ -48,6 +48,16 @@ RULES = (
 )
 
 
+RULE_IN_ALL = (
+    "if one unit still has more rows in all than the limit, that many count: of each group the same share, rounded up "
+    "or down by a keyed hash"
+)
+
+
+def _rule_in_all(query: Query) -> tuple[str, ...]:
+    return () if query.caps.in_all is None else (RULE_IN_ALL,)
+
+
 LOCAL_RULES = (
     "private tables meet on their unit alone",
     "totals of a unit are of whole public steps, pulled between public bounds",
@@ -75,10 +85,11 @@ def facts(plan: Plan) -> dict[str, Any]:
         "adjacency": table.adjacency.value,
         "max_groups": query.caps.max_groups,
         "max_rows_per_group": query.caps.max_rows,
+        **({} if query.caps.in_all is None else {"max_rows_in_all": query.caps.in_all}),
         "group_by": list(query.columns),
         "keys": _keys(plan),
         "steps": [step.kind for step in table.steps],
-        "rules": [*RULES, *_local_rules(table)],
+        "rules": [*RULES, *_rule_in_all(query), *_local_rules(table)],
         "measures": [_measure(plan, name) for name in plan.measures],
         "parts": _parts(plan),
         "budget": dict(plan.budget),

@@ -106,7 +106,8 @@ def _fields(measures: Iterable[tuple[str, Measure]]) -> list[str]:
 def _query(query: Query) -> tuple[Query, Names, Names]:
     table, names = _table(query.table, {})
     if not isinstance(table.unit, EachRow):  # a cap above the number of groups is none
-        table = table.per_unit(max_groups=query.caps.max_groups, max_rows_per_group=query.caps.max_rows)
+        caps = query.caps
+        table = table.per_unit(max_groups=caps.max_groups, max_rows_per_group=caps.max_rows, max_rows=caps.in_all)
     columns = sorted(names[column] for column in query.columns)
     keys: Any = query.keys
     if isinstance(keys, PublicTable):
@@ -147,7 +148,7 @@ def _written(data: Any) -> str:
 
 def _table(table: Table, wanted: Names) -> tuple[Table, Names]:
     """A table with its steps in one form; derived columns that a partner shares have the names ``wanted`` there."""
-    made = replace(table, schema=table.base, stored=None, steps=(), declared=(), max_groups=None, max_rows=None)
+    made = replace(table, schema=table.base, stored=None, steps=(), declared=()).per_unit()
     names = {name: name for name in table.base.names}
     last = {step.name: i for i, step in enumerate(table.steps) if step.kind == "derive"}
     run: list[tuple[Step, str]] = []

@@ -560,7 +560,11 @@ def _capped(text: Text, relation: Relation, options: Options) -> Any:
             f"privacy_unit_column = {unit}", None, f"{own}, which is registered",
             why="whom the data protect is not for a statement to say",
         )  # fmt: skip
-    caps = {"max_groups_contributed": table.max_groups, "max_rows_per_group": table.max_rows}
+    caps = {
+        "max_groups_contributed": table.max_groups,
+        "max_rows_per_group": table.max_rows,
+        "max_rows_contributed": table.max_rows_in_all,
+    }
     for word, registered in caps.items():
         wish = given.get(word)
         if wish is None:
@@ -570,14 +574,20 @@ def _capped(text: Text, relation: Relation, options: Options) -> Any:
         caps[word] = wish
     if isinstance(table.unit, EachRow):
         return table
-    return table.per_unit(max_groups=caps["max_groups_contributed"], max_rows_per_group=caps["max_rows_per_group"])
+    groups, rows, in_all = caps.values()
+    return table.per_unit(max_groups=groups, max_rows_per_group=rows, max_rows=in_all)
 
 
 def _said_of_caps(table: Any, tables: tuple[str, ...]) -> str:
+    caps = (
+        ("{} groups", table.max_groups),
+        ("{} rows in each", table.max_rows),
+        ("{} rows in all", table.max_rows_in_all),
+    )
+    most = " with ".join(words.format(cap) for words, cap in caps if cap is not None)
     return (
-        f"{' and '.join(tables)} together: one {table.unit} counts in at most {table.max_groups} groups with "
-        f"{table.max_rows} rows in each, by the larger caps of these tables or what OPTIONS(max_groups_contributed=, "
-        "max_rows_per_group=) say"
+        f"{' and '.join(tables)} together: one {table.unit} counts in at most {most}, by the larger caps of these "
+        "tables or what OPTIONS(max_groups_contributed=, max_rows_per_group=, max_rows_contributed=) say"
     )
 
 

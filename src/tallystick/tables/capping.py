@@ -12,9 +12,9 @@ Only what is read twice is a separate stage: a statement costs a small table mor
 more than a digest per cell, ``marked`` makes the same choice without one; ``sorted_cells.py`` makes it outside of SQL,
 from the lines and points that SQL gives it.
 
-A unit whose kept cells have T > R rows, none more than L, keeps R of them, at equal distances in the order of its
-places: of the rows after the first s - m and up to the s-th, floor((s R + b) / T) - floor(((s - m) R + b) / T) count,
-with b = B mod T from the unit's line. So every row counts as often as any other, and R of them in all
+A unit whose kept cells have T > R rows, of each at most L if L < R, keeps R of them, at equal distances in the order
+of its places: of the rows after the first s - m and up to the s-th, floor((s R + b) / T) - floor(((s - m) R + b) / T)
+count, with b = B mod T from the unit's line. So every row counts as often as any other, and R of them in all
 (docs/theory/query-rows-in-all.md).
 
 Which groups a unit keeps is a function of that unit's own rows and of public numbers, and nothing about privacy hangs
@@ -140,7 +140,9 @@ class Capping:
         return exp.union(under, beyond, distinct=False)
 
     def _own(self, of: str | None = None) -> Tree:
-        """Rows of a cell, up to L."""
+        """Rows of a cell, up to L where that is the smaller limit: a share of up to R rows is never more than R."""
+        if not self.caps.cuts_first:
+            return name(ROWS, of)
         most = whole(self.caps.max_rows)
         return case([(compare(exp.GT, name(ROWS, of), most), most.copy())], name(ROWS, of))
 
@@ -171,7 +173,7 @@ class Capping:
         return exp.select(*(name(c) for c in columns), most).from_(summed.subquery("_s", copy=False))
 
     def _before(self, rows: Tree) -> Tree:
-        """How many count of the unit's first rows: floor((rows * R + B mod T) / T), total for every T."""
+        """Number of the unit's first rows that count: floor((rows * R + B mod T) / T), total for every T."""
         total = exp.Anonymous(this="GREATEST", expressions=[name(TOTAL), whole(1)])
         shift = exp.Mod(this=name(SHIFT), expression=total)
         scaled = compare(exp.Add, compare(exp.Mul, rows, whole(self.caps.in_all or 0)), exp.Paren(this=shift))

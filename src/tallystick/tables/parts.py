@@ -45,6 +45,11 @@ class Caps:
     in_all: int | None = None
     """Rows in all groups together; None if the other two limits allow no more than that."""
 
+    @property
+    def cuts_first(self) -> bool:
+        """True if L limits the rows of a group before R does: where L is R, no group has more of the R rows anyway."""
+        return self.in_all is not None and self.max_rows < self.in_all
+
     def most_added(self, order: int) -> int:
         """Return the largest sum of l^order over the groups of a unit, if l rows count in a group.
 
@@ -54,12 +59,13 @@ class Caps:
         >>> Caps(4, 5).most_added(2), Caps(4, 5, in_all=12).most_added(2), Caps(4, 5, in_all=12).most_added(1)
         (100, 54, 12)
         """
+        in_one = int(self.max_rows**order)
         if self.in_all is None:
-            return self.max_groups * self.max_rows**order
+            return self.max_groups * in_one
         full, rest = divmod(self.in_all, self.max_rows)
         if full >= self.max_groups:
-            return self.max_groups * self.max_rows**order
-        return int(full * self.max_rows**order + rest**order)
+            return self.max_groups * in_one
+        return full * in_one + int(rest**order)
 
 
 @dataclass(frozen=True, slots=True)

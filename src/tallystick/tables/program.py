@@ -487,9 +487,9 @@ class _Compiler:
     def _over(self) -> exp.Query:
         """Queries about the units over a cap, added up over them.
 
-        A unit is over the cap on groups if and only if a cell of it is dropped, and the rows it loses are those above
-        the cap in every cell, the others of the cells that are dropped, and in kept cells those that count no more
-        because of the rows in all.
+        A unit is over the cap on groups if and only if a cell of it is dropped. It loses the rows above the cap in
+        every cell and the others of the dropped cells. Of a kept cell it also loses those that the cap on rows in all
+        takes.
         """
         caps = self.query.caps
         most, more = whole(caps.max_rows), compare(exp.GT, name(ROWS), whole(caps.max_rows))

@@ -277,14 +277,14 @@ def dropped(cells: Cells, start: Integers, groups: Groups, most: int, names: Nam
 def counting(
     cells: Cells, start: Integers, groups: Groups, out: NDArray[np.bool_], caps: Caps, names: Named
 ) -> Integers:
-    """How many rows of every cell count, at most: the cap, and less in a unit with more rows than count in all.
+    """Number of rows of every cell that count, at most: the cap, or less if its unit has more rows than count in all.
 
-    ``capping.py`` says how many, and how ties of places are broken: by the group.
+    ``capping.py`` has the rule. Ties of places are broken by the group.
     """
     most = np.full(len(cells), caps.max_rows, dtype=np.int64)
     if caps.in_all is None or not len(cells):
         return most
-    own = np.minimum(cells.rows, caps.max_rows).astype(np.int64)
+    own = np.minimum(cells.rows, caps.max_rows) if caps.cuts_first else cells.rows.copy()
     own[out] = 0
     total = np.add.reduceat(own, start)
     beyond = np.flatnonzero(total > caps.in_all)

@@ -114,8 +114,9 @@ def _capped(plan: Plan, rows: list[dict[str, Any]]) -> tuple[list[Cell], Any]:
     told: Callable[[Any], Any] = lambda g: (listed.index(g),) if listed else tuple(_canonical(v) for v in g)  # noqa: E731
     for unit, groups in cells.items():
         chosen = sorted(groups, key=lambda g: place_of(plan.salt, unit, told(g)))[: query.caps.max_groups]
-        own = [min(query.caps.max_rows, len(groups[group])) for group in chosen]
-        counting = own
+        own = counting = [min(query.caps.max_rows, len(groups[group])) for group in chosen]
+        if query.caps.in_all == query.caps.max_rows:  # of so many rows in all no group has more
+            own = [len(groups[group]) for group in chosen]
         if query.caps.in_all is not None and sum(own) > query.caps.in_all:
             counting = spread(own, query.caps.in_all, shift_of(plan.salt, unit) % sum(own))
         kept += [(unit, group, groups[group], most) for group, most in zip(chosen, counting, strict=True)]

@@ -26,11 +26,18 @@ def person(plan: Plan) -> str:
 
 
 def limits_of(query: Query) -> tuple[int | None, int | None]:
-    """Return the limits on groups and on rows of one person, as far as they matter for the measures."""
+    """Return the limits on groups and on rows of one person, as far as they matter for the measures.
+
+    A limit that only follows from that on rows in all is not one by itself.
+    """
     if isinstance(query.table.unit, EachRow):
         return None, None
-    rows = query.caps.max_rows if any(measure.by_rows for _, measure in query.measures) else None
-    return (query.caps.max_groups if query.columns else None), rows
+    caps, in_all = query.caps, limit_in_all(query)
+    rows = caps.max_rows if any(measure.by_rows for _, measure in query.measures) else None
+    groups = caps.max_groups if query.columns else None
+    if in_all is None:
+        return groups, rows
+    return (None if caps.max_groups >= in_all else groups), (None if caps.max_rows >= in_all else rows)
 
 
 def limit_in_all(query: Query) -> int | None:

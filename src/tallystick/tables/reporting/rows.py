@@ -73,7 +73,7 @@ class CellRowsOver(Part):
         return case([(far, whole(self.seen_to)), (compare(exp.GT, rows, most), over)], whole(0))
 
     def counted(self, value: Integers, rows: Integers, most: Integers) -> Integers:
-        return np.clip(rows - most, 0, self.seen_to)
+        return np.minimum(np.maximum(rows - most, 0), self.seen_to)
 
 
 @dataclass(frozen=True, slots=True)

@@ -432,14 +432,25 @@ def contribution(who: str, *, groups: int | None, rows: int | None, in_all: int 
     ('a patient counts in at most 2 groups, with at most 3 rows in each', 'an employee counts with at most 1 row')
     >>> contribution("patient", groups=2, rows=3, in_all=4)
     'a patient counts in at most 2 groups, with at most 3 rows in each and 4 rows in all'
+    >>> contribution("patient", groups=None, rows=None, in_all=4)
+    'a patient counts with at most 4 rows in all'
     """
     one = f"{article(who)} {who}"
+    if in_all is not None:
+        return f"{one} counts {_in_all(groups, rows, in_all)}"
     most = None if rows is None else f"with at most {counted(rows, 'row')}"
     if groups is None:
         return f"{one} counts once" if most is None else f"{one} counts {most}"
     in_groups = f"{one} counts in at most {counted(groups, 'group')}"
-    total = "" if in_all is None else f" and {counted(in_all, 'row')} in all"
-    return in_groups if most is None else f"{in_groups}, {most} in each{total}"
+    return in_groups if most is None else f"{in_groups}, {most} in each"
+
+
+def _in_all(groups: int | None, rows: int | None, in_all: int) -> str:
+    """Return how much counts where rows in all are limited, too."""
+    in_groups = "" if groups is None else f"in at most {counted(groups, 'group')}, "
+    each = "in each" if groups is not None else "in a group"
+    most = "" if rows is None else f"{counted(rows, 'row')} {each} and "
+    return f"{in_groups}with at most {most}{counted(in_all, 'row')} in all"
 
 
 def article(word: str) -> str:
@@ -482,14 +493,15 @@ def rule_of_limits(who: str, *, groups: int | None, rows: int | None, in_all: in
 def _limits_said(who: str, *, groups: str, rows: str, limit: str, in_all: str) -> str:
     one, sentences = f"{article(who)} {who}", []
     if rows:
-        where = " in a group" if groups else ""
+        where = " in a group" if groups or in_all else ""
         than = " than the limit" if limit == "the limit" else ""
         more = f"If {one} has {rows}{where}{than}"
         sentences.append(f"{more}, each of them counts less: {limit} divided by their number.")
     if groups:
         sentences.append(f"If {one} is in {groups}, rows in the other groups are not counted.")
     if in_all:
-        sentences.append(f"If {one} still has {in_all}, the same share of the rows in each group is counted.")
+        still = "still has" if sentences else "has"
+        sentences.append(f"If {one} {still} {in_all}, the same share of the rows in each group is counted.")
     return " ".join(sentences)
 
 

@@ -158,6 +158,18 @@ def find(name: str, book: Ledger) -> Dataset:
     return datasets[name]
 
 
+def missing_caps(table: Mapping[str, Any]) -> list[str]:
+    """Return the caps that a registered table lacks for questions with groups.
+
+    A cap on rows in all is one on groups, and on rows in each, unless it is larger than those may be.
+    """
+    from tallystick.tables.table import MOST_GROUPS, MOST_ROWS  # a question needs it; a list of datasets does not
+
+    in_all = table.get(CAPS[2])
+    largest = {CAPS[0]: MOST_GROUPS, CAPS[1]: MOST_ROWS}
+    return [cap for cap, most in largest.items() if table[cap] is None and (in_all is None or in_all > most)]
+
+
 def check_column(argument: str, name: str, table: Table, *, is_number: bool = False) -> None:
     """Refuse a name that is not a column of a table, or not a numeric one, by the argument that names it."""
     try:

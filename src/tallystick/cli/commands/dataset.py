@@ -352,8 +352,7 @@ def _caps(table: Mapping[str, Any]) -> str:
     if table["unit"] is None:
         return ""
     capped = [f"{n} {word.format('s' * (n > 1))}" for name, word in _CAPS.items() if (n := table.get(name)) is not None]
-    is_enough = table.get("max_rows_in_all") is not None
-    missing = [option for name, option in _OPTIONS.items() if table[name] is None and not is_enough]
+    missing = [_OPTIONS[name] for name in datasets.missing_caps(table)]
     known = f": at most {', '.join(capped)}" if capped else ""
     return known + (f" (without {' and '.join(missing)} only totals of people can be queried)" if missing else "")
 

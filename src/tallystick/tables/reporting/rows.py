@@ -73,7 +73,8 @@ class CellRowsOver(Part):
         return case([(far, whole(self.seen_to)), (compare(exp.GT, rows, most), over)], whole(0))
 
     def counted(self, value: Integers, rows: Integers, most: Integers) -> Integers:
-        return np.minimum(np.maximum(rows - most, 0), self.seen_to)
+        over: Integers = np.clip(rows - most, 0, self.seen_to)
+        return over
 
 
 @dataclass(frozen=True, slots=True)

@@ -570,7 +570,8 @@ def _capped(text: Text, relation: Relation, options: Options) -> Any:
         if wish is None:
             continue
         if type(wish) is not int or wish < 1 or (registered is not None and wish > registered):
-            raise text.refused(f"{word} = {wish}", None, f"a whole number from 1 to {registered}, which is registered")
+            most = "from 1" if registered is None else f"from 1 to {registered}, which is registered"
+            raise text.refused(f"{word} = {wish}", None, f"a whole number {most}")
         caps[word] = wish
     if isinstance(table.unit, EachRow):
         return table

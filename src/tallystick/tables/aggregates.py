@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -144,13 +144,24 @@ class Count(Measure):
     limited: ClassVar[str] = "rows"
     counts: ClassVar[bool] = True
     error_needs_size: ClassVar[bool] = False
+    says_limited: bool | None = field(default=None, kw_only=True)
+    """True if its column says in its name that limits per person touch it; None if the name says nothing of limits."""
 
     @property
     def never_negative(self) -> bool:
         return True
 
+    def under(self, *, groups: bool, rows: bool) -> Count:
+        """Return the measure in a question whose limits on groups, or on rows, can leave anything out."""
+        if self.says_limited is None:
+            return self
+        return replace(self, says_limited=groups or (rows and self.by_rows))
+
+    def fields(self, name: str) -> tuple[str, ...]:
+        return (f"{name}_limited",) if self.says_limited else (name,)
+
     def said(self, who: str) -> str:
-        return "number of rows"
+        return f"number of rows, up to the limits per {who}" if self.says_limited else "number of rows"
 
     def parts(self) -> tuple[Part, ...]:
         return (Rows(),)
@@ -174,7 +185,8 @@ class CountUnits(Count):
     by_rows: ClassVar[bool] = False
 
     def said(self, who: str) -> str:
-        return f"number of {plural(who)} with at least one row, each counted once in a group"
+        number = f"number of {plural(who)} with at least one row, each counted once in a group"
+        return f"{number} and up to the limit on groups" if self.says_limited else number
 
     def parts(self) -> tuple[Part, ...]:
         return (Units(),)

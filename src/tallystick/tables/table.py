@@ -19,7 +19,7 @@ from tallystick.ledger.pay import charged_delta
 from tallystick.printing import html_text, is_visible, json_text
 from tallystick.strict_json import read, same, written
 from tallystick.tables import expressions, local, run
-from tallystick.tables.aggregates import Measure
+from tallystick.tables.aggregates import Count, Measure
 from tallystick.tables.budget import PartNoise, errors, for_gaussian_account, lone_probability, priced, threshold
 from tallystick.tables.denial import payable_examples, ways_to_groups
 from tallystick.tables.dialects import DIALECTS
@@ -413,8 +413,14 @@ class Query:
             with of_source(table.source):
                 bound.append((name, measure.bound(table.schema, declared)))
         query = cls(table, grouped.columns, grouped.keys, tuple(bound), _caps(grouped, [m for _, m in bound]))
+        query = replace(query, measures=tuple((name, query._named(measure)) for name, measure in bound))
         query._check_size()
         return query
+
+    def _named(self, measure: Measure) -> Measure:
+        """Return the measure with a column that says whether limits per person can touch it."""
+        groups, rows = self.can_leave_out
+        return measure.under(groups=groups, rows=rows) if isinstance(measure, Count) else measure
 
     def __repr__(self) -> str:
         return f"<Query {one_line(self)}; no cost yet: .plan(rho=...)>"

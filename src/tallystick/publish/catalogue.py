@@ -74,8 +74,9 @@ def registered(
     per_query: Mapping[str, float],
     most_per_query: Mapping[str, float],
     version: str | None,
+    group_size: int | None = None,
 ) -> dict[str, Any]:
-    """Return what an owner registers for statements, checked, as plain data; missing facts are left out."""
+    """Return what an owner registers for queries, checked, as plain data; missing facts are left out."""
     plain = {
         name: [getattr(v, "isoformat", lambda v=v: v)() for (v,) in rows] for name, rows in _keys(keys, table).items()
     }
@@ -90,5 +91,6 @@ def registered(
         "per_query": dict(per_query),
         "most_per_query": dict(most_per_query),
         "version": version,
+        "group_size": None if group_size is None else check.count("group_size", group_size, least=1),
     }
     return {name: value for name, value in said.items() if value not in (None, {})}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick import strict_json
+from tallystick.accounting import check
 from tallystick.digits import typed
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger.book import opened, opened_if_there
@@ -59,6 +60,12 @@ class Dataset:
         """The version of the data, if they were registered first with another one or with none."""
         version = self.asking.get("version")
         return None if version == self.first_version else version
+
+    @property
+    def group_size(self) -> int | None:
+        """The number of rows in a usual group, if the owner registered it as public."""
+        size = self.asking.get("group_size")
+        return None if size is None else check.count("group_size", size, least=1)
 
     def opened(self, account: Account | None = None) -> Table:
         """The table as a question can be asked of it; its file is not opened."""

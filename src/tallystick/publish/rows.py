@@ -192,6 +192,10 @@ class RowsWork(Work):
     pure: bool
     """True if the caller said that an epsilon without a delta is meant as pure epsilon."""
 
+    def noise(self) -> str:
+        """Return nothing: a model has no groups."""
+        return ""
+
     @classmethod
     def of(cls, asked: RowModel, dataset: Dataset, account: Account, request: Request) -> RowsWork:
         """Return the fit that a request asks for. Without a key, the fit and its data are the key."""

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.cards import card
-from tallystick.errors import BudgetExceeded, DataChanged, IdempotencyConflict, Refused, Remedy, Unavailable
+from tallystick.errors import (
+    BudgetExceeded,
+    DataChanged,
+    IdempotencyConflict,
+    MostlyNoise,
+    Refused,
+    Remedy,
+    Unavailable,
+)
 from tallystick.ledger.chain import check_reason, digest
 from tallystick.ledger.pay import charged_delta
 from tallystick.ledger.texts import AutoKey
@@ -22,6 +30,7 @@ from tallystick.tables import run
 from tallystick.tables.denial import with_plans, with_prices
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.progress import Progress
+from tallystick.tables.reporting.noise import noise_lines, warned
 from tallystick.tables.reporting.plan import GROUP_SIZES, USUAL_SIZE, details, error_words, summary, title
 from tallystick.tables.sources import NO_NAMES, Names, identity
 
@@ -126,12 +135,25 @@ class Work:
             "error_by_size": {name: _texts(errors) for name, errors in by_size.items()},
             "error_words": error_words(plan, next(iter(by_size.values()), ())),
             "groups": facts["keys"],
-            "warnings": tuple(facts["warnings"]),
+            "warnings": (*facts["warnings"], *noise_lines(plan, sizes or self._public_sizes())),
             "explained": plan.explain(),
             "title": title(plan.query, self.dataset.name),
-            "summary": tuple(summary(plan, sizes)),
+            "summary": tuple(summary(plan, sizes, self.dataset.group_size)),
             "details": tuple(details(plan)),
         }
+
+    def warn_of_noise(self) -> None:
+        """Warn, before a charge, if the answer will be mostly noise: by the plan and a registered size alone."""
+        text = self.noise()
+        if text and self._earlier() is None:
+            warnings.warn(MostlyNoise(text), stacklevel=4)
+
+    def noise(self) -> str:
+        """Return which measures will be mostly noise, in a sentence; empty without one."""
+        return warned(self.plan, self.dataset.group_size)
+
+    def _public_sizes(self) -> Sequence[int]:
+        return () if self.dataset.group_size is None else (self.dataset.group_size,)
 
     def forms(self) -> run.Forms:
         """Return the question as a statement in SQL would ask it, whose answer may be in the record."""

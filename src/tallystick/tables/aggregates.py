@@ -109,6 +109,10 @@ class Measure(ABC):
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         """Predicted half-width for a group with that many rows; ``numbers`` carry laws only."""
 
+    def span(self, group_size: float) -> float:
+        """Width of the numbers that it can be in a group with that many rows, or people; infinite if not known."""
+        return math.inf
+
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         """One of its cells with both intervals of ``ts.inference``, where those are known."""
         raise Refused(f"a {self.kind} alone has no answer. Try: the measures of ts, sums from 0")
@@ -172,6 +176,9 @@ class Count(Measure):
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         return numbers[self.parts()[0]].half_width(1.0 - confidence)
 
+    def span(self, group_size: float) -> float:
+        return group_size
+
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         return cell.count(numbers[self.parts()[0]])
 
@@ -222,6 +229,10 @@ class ColumnMeasure(Measure):
         if self.missing is not None and not low <= check.finite("missing", self.missing) <= high:
             raise InvalidInput("missing", self.missing, f"None, or a value from {low:g} to {high:g}")
         return replace(self, lower=low, upper=high, whole=kind == "integer")
+
+    def span(self, group_size: float) -> float:
+        low, high = self.limits
+        return high - low
 
     def said(self, who: str) -> str:
         low, high = (typed(end) for end in self.limits)
@@ -299,6 +310,10 @@ class Sum(ColumnMeasure):
         spread = math.hypot(total.deviation, self.limits[0] * numbers[self.present].deviation)
         return total.law.deviations(confidence) * spread
 
+    def span(self, group_size: float) -> float:
+        low, high = self.limits
+        return group_size * (high - low)
+
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         return cell.total(numbers[self.total]) if self.limits[0] == 0.0 else ColumnMeasure.answer(self, numbers, cell)
 
@@ -367,6 +382,10 @@ class Variance(ColumnMeasure):
         if self.root:
             estimate = estimate.map(np.sqrt)
         return (estimate,)
+
+    def span(self, group_size: float) -> float:
+        reach = self.limits[1] - self.limits[0]
+        return reach / 2.0 if self.root else reach**2 / 4.0
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         reach = self.limits[1] - self.limits[0]
@@ -506,6 +525,9 @@ class Histogram(Measure):
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         return numbers[self.parts()[0]].half_width(1.0 - confidence)
+
+    def span(self, group_size: float) -> float:
+        return group_size
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         return cell.count(numbers[self.parts()[0]])

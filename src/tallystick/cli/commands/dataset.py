@@ -60,6 +60,9 @@ MaxGroups = Annotated[int | None, typer.Option("--max-groups", help="Count a per
 MaxRows = Annotated[
     int | None, typer.Option("--max-rows-per-group", help="Count a person with at most this many rows in a group.")
 ]
+GroupSize = Annotated[
+    int | None, typer.Option("--group-size", help="A public number of rows in a usual group, to warn of noise.")
+]
 MaxRowsInAll = Annotated[
     int | None, typer.Option("--max-rows", help="Count a person with at most this many rows in all groups together.")
 ]
@@ -100,6 +103,7 @@ class Registration:
     key_delta: float | None
     prices: Mapping[str, Repeated]
     version: str | None
+    group_size: int | None
     declared: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Types of the columns in the registration that is updated."""
 
@@ -117,7 +121,8 @@ class Registration:
     def dataset(self, table: Table, name: str, population: str, ledger: str | None, *, ask: bool) -> datasets.Dataset:
         """The data set as it is to be registered; ``ask`` asks a person at the terminal what only they can say."""
         listed = _key_lists(self.keys, table, ledger)
-        asking = _asking(table, listed, self.prices, key_delta=self.key_delta, version=self.version)
+        more = {"key_delta": self.key_delta, "version": self.version, "group_size": self.group_size}
+        asking = _asking(table, listed, self.prices, **more)
         own = datasets.identified(table)
         about = _decisions(self.about, ask=ask)
         return datasets.Dataset(name, population, table.to_data(), about, asking, identity=own)
@@ -151,6 +156,7 @@ def add(
     per_query: PerQuery = None,
     most_per_query: MostPerQuery = None,
     version: Version = None,
+    group_size: GroupSize = None,
     replace: Annotated[
         bool,
         typer.Option("--replace-one", help="Protect against replacing a person's rows, not adding or removing them."),
@@ -166,7 +172,7 @@ def add(
     prices = {"per_query": per_query, "most_per_query": most_per_query}
     said = Registration(
         source, table, protected, adjacency, max_groups, max_rows_per_group, max_rows, bounds, types, about,
-        least_price, keys, key_delta, prices, version,
+        least_price, keys, key_delta, prices, version, group_size,
     )  # fmt: skip
     read = said.opened()
     called = name or (Path(source).stem if read.source.paths else read.name)
@@ -198,6 +204,7 @@ def update_(
     per_query: PerQuery = None,
     most_per_query: MostPerQuery = None,
     version: Version = None,
+    group_size: GroupSize = None,
     dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
@@ -211,7 +218,7 @@ def update_(
     prices = {"per_query": per_query, "most_per_query": most_per_query}
     said = Registration(
         place, named, known.table["unit"], known.table["adjacency"], max_groups, max_rows_per_group, max_rows, bounds,
-        types, about, least_price, keys, key_delta, prices, version, dict(known.table["columns"]),
+        types, about, least_price, keys, key_delta, prices, version, group_size, dict(known.table["columns"]),
     )  # fmt: skip
     read = said.opened()
     dataset = said.dataset(read, name, known.population, ledger, ask=False)

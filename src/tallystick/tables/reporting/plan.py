@@ -17,6 +17,7 @@ from tallystick.tables.local import told_of_joins
 from tallystick.tables.parts import UNITS, ColumnPart
 from tallystick.tables.reporting.columns import bounded, capped, described, person
 from tallystick.tables.reporting.limits import outside_parts
+from tallystick.tables.reporting.noise import noise_lines
 from tallystick.tables.reporting.table import place
 from tallystick.tables.reporting.words import capital, interval_meaning
 from tallystick.tables.steps import EachRow
@@ -160,13 +161,15 @@ def title(query: Query, name: str) -> str:
     return f"{visible(name)}{by}, groups found in the data" if query.columns else f"{visible(name)}, one total"
 
 
-def summary(plan: Plan, sizes: Sequence[float] = ()) -> list[str]:
+def summary(plan: Plan, sizes: Sequence[int] = (), registered: int | None = None) -> list[str]:
     """Return error, limits and bounds of a plan, as lines with a label each.
 
-    ``sizes`` are rows in a group, for errors that depend on it.
+    ``sizes`` are rows in a group, for errors that depend on it. ``registered`` is a public size of a usual group.
     """
+    known = sizes or ([] if registered is None else [registered])
     rows = {
         "Error": _error_lines(plan, sizes),
+        "Noise": noise_lines(plan, known),
         "Groups": _group_lines(plan),
         "Limits": [capped(plan.query, person(plan))],
         "Bounds": bounded(plan.query),

@@ -108,5 +108,8 @@ class RowsOverCap(Count):
     def parts(self) -> tuple[Part, ...]:
         return (CellRowsOver(self.most),)
 
+    def span(self, group_size: float) -> float:
+        return group_size * self.most
+
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         return cell.total(numbers[CellRowsOver(self.most)])

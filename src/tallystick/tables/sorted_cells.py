@@ -281,15 +281,16 @@ def counting(
 
     ``capping.py`` has the rule. Ties of places are broken by the group.
     """
-    most = np.full(len(cells), caps.max_rows, dtype=np.int64)
+    same = np.broadcast_to(np.int64(caps.max_rows), len(cells))  # one number, not an array of it
     if caps.in_all is None or not len(cells):
-        return most
+        return same
     own = np.minimum(cells.rows, caps.max_rows) if caps.cuts_first else cells.rows.copy()
     own[out] = 0
     total = np.add.reduceat(own, start)
     beyond = np.flatnonzero(total > caps.in_all)
     if not len(beyond):
-        return most
+        return same
+    most = same.copy()
     sizes = np.diff(start, append=len(cells))
     slope, shift = names.lines(cells.columns[0].decoded(cells.words[start[beyond]]))
     keys = [column.decoded(groups.words) for column in cells.columns[1:]]

@@ -159,7 +159,8 @@ def totals(marked: Marked, groups: Groups, parts: Sequence[Part]) -> tuple[NDArr
             value = part.of_sums(marked.sums(part, cells)) if isinstance(part, Added) else cells.rows
             # What is paid for is 0 to the peak: a part that adds more or less would be a mistake, and does not all the
             # same.
-            added = np.clip(part.counted(value, cells.rows, most), 0, part.peak_of(most, caps))
+            largest = part.peak(caps) if caps.in_all is None else part.peak_of(most, caps)
+            added = np.clip(part.counted(value, cells.rows, most), 0, largest)
             _add(total, index, added, part.peak(caps))
     some = np.flatnonzero(there)
     return some, {part: total[some] for part, total in found.items()}

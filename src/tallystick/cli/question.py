@@ -17,6 +17,7 @@ from tallystick.publish.datasets import check_column
 from tallystick.rounding import read_amount
 
 if TYPE_CHECKING:
+    from tallystick.publish.datasets import Dataset
     from tallystick.tables.aggregates import Measure
     from tallystick.tables.expressions import Expression
     from tallystick.tables.plan import Plan
@@ -103,9 +104,13 @@ class TableOptions:
     derive: list[str] | None = None
     join: list[Path] | None = None
 
-    def query(self, table: Table) -> Query:
-        """The question, checked; nothing private is opened (a keys file is public)."""
+    def query(self, table: Table, lists: Mapping[str, Sequence[Any]] | None = None) -> Query:
+        """The question, checked; nothing private is opened (a keys file is public).
+
+        ``lists`` are registered lists of the values of columns.
+        """
         from tallystick.accounting import check
+        from tallystick.tables.implied import implied_keys
         from tallystick.tables.keyset import PrivateKeys as Found
         from tallystick.tables.keyset import read_keys
         from tallystick.tables.sources import LISTED, public_input
@@ -126,6 +131,8 @@ class TableOptions:
             chosen = read_keys(public_input(self.keys, LISTED, table), columns, table.schema)
         elif self.private_keys is not None:
             chosen = Found(check.inside("private_keys", self.private_keys))
+        elif columns:
+            chosen = implied_keys(table, columns, lists)
         table, measures = asked(", ".join(self.measures), table)
         return self._grouped(table, columns, chosen, measures)
 
@@ -160,9 +167,11 @@ class TableOptions:
             remedies = example_prices(query, query.table.account)
             raise InvalidInput("price", None, "", code="no_price", remedies=remedies, problem="no cost is named")
 
-    def plans(self, table: Table, *, suggest: bool = False) -> tuple[Plan, ...]:
+    def plans(self, table: Table, dataset: Dataset | None = None, *, suggest: bool = False) -> tuple[Plan, ...]:
         """The question with its price, or with ``suggest`` three of them: cheaper, as asked, more exact."""
-        query = self.query(table)
+        from tallystick.publish.catalogue import lists_of
+
+        query = self.query(table, None if dataset is None else lists_of(dataset, table))
         self.check_price(query)
         return query.suggest(**self.price) if suggest else (query.plan(**self.price),)
 

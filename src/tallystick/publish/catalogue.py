@@ -45,17 +45,22 @@ def public_tables(given: Mapping[str, Any], book: Ledger) -> dict[str, PublicTab
 def known_of(dataset: Dataset, table: Table) -> Known:
     """Facts of a registration that statements need."""
     asking = dataset.asking
-    keys = {name: tuple(row[0] for row in rows) for name, rows in _keys(asking.get("keys", {}), table).items()}
     return Known(
         table,
         dataset.population,
-        keys,
+        lists_of(dataset, table),
         asking.get("key_delta"),
         asking.get("per_query", {}),
         asking.get("most_per_query", {}),
         dataset.name,
         asking.get("version", ""),
     )
+
+
+def lists_of(dataset: Dataset, table: Table) -> dict[str, tuple[Any, ...]]:
+    """Return the registered lists of the values of columns."""
+    listed = _keys(dataset.asking.get("keys", {}), table)
+    return {name: tuple(row[0] for row in rows) for name, rows in listed.items()}
 
 
 def _keys(listed: Mapping[str, Iterable[Any]], table: Table) -> dict[str, tuple[Any, ...]]:

@@ -26,6 +26,7 @@ from tallystick.tables.dialects import DIALECTS
 from tallystick.tables.each_unit import EachUnit
 from tallystick.tables.expressions import Expression
 from tallystick.tables.fixed_point import bounds
+from tallystick.tables.implied import implied_keys
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, private_keys, public_keys, public_table
 from tallystick.tables.local import LocalStep
 from tallystick.tables.measures import measure_from_data
@@ -246,7 +247,11 @@ class Table(local.UnitSteps):
         return [Remedy("declare_type", column=column, type="integer")] if is_declared else []
 
     def group_by(self, *columns: str, keys: Iterable[Any] | PrivateKeys | None = None) -> Grouped:
-        """Group by columns, with public ``keys`` (all of them appear) or ``ts.private_keys(delta=...)``."""
+        """Group by columns, with public ``keys`` (all of them appear) or ``ts.private_keys(delta=...)``.
+
+        Keys that follow from what is public need not be listed: truth values, whole numbers between bounds, months and
+        other parts of dates, cuts and choices among constants, up to 1,000 of them together.
+        """
         for name in columns:
             kind = self.schema.type_of(column_name(name))
             if kind not in GROUPABLE:
@@ -258,6 +263,9 @@ class Table(local.UnitSteps):
             if keys is not None:
                 raise InvalidInput("keys", "keys", "no keys: without group_by columns there is one total")
             return Grouped(self, (), None)
+        implied = implied_keys(self, columns) if keys is None else None
+        if implied is not None:
+            return Grouped(self, tuple(columns), implied)
         if keys is None:
             raise Refused(
                 "which groups appear can itself reveal someone",

@@ -66,7 +66,7 @@ def plan(
     export.check_plan_file(out)
     with opened(ledger) as book:
         registered = datasets.find(dataset, book)
-        plans = question.plans(registered.opened(book.open(registered.population)), suggest=suggest)
+        plans = question.plans(registered.opened(book.open(registered.population)), registered, suggest=suggest)
         requests = [Request(Question.of(dataset, each)) for each in plans]
         facts = [price(each, book, group_sizes=sizes).to_data() for each in requests]
     chosen = plans[len(plans) // 2]

@@ -10,6 +10,7 @@ from tallystick.digits import nearest, people, plural, typed, up
 from tallystick.ledger.filters import USUAL_DELTA, WHAT_RHO_IS
 from tallystick.printing import visible
 from tallystick.tables.aggregates import Mean
+from tallystick.tables.implied import said as said_of_groups
 from tallystick.tables.keyset import PrivateKeys, PublicTable
 from tallystick.tables.layout import Column
 from tallystick.tables.layout import lines as table_lines
@@ -199,6 +200,10 @@ def _error_lines(plan: Plan, sizes: Sequence[float]) -> list[str]:
 
 
 def _group_lines(plan: Plan) -> list[str]:
+    query = plan.query
+    if isinstance(query.keys, PublicTable):
+        followed = said_of_groups(query.table, query.columns, query.keys)
+        return [followed] if followed else []
     if plan.threshold is None:
         return []
     who = plural(person(plan))

@@ -19,7 +19,8 @@ from tallystick.ledger.filters import USUAL_DELTA
 from tallystick.tables.aggregates import Measure
 from tallystick.tables.denial import ways_to_groups
 from tallystick.tables.expressions import Call, Column, Expression, Literal, col, columns_of, when
-from tallystick.tables.keyset import GROUPABLE, PrivateKeys, private_keys
+from tallystick.tables.implied import implied_keys
+from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, private_keys
 from tallystick.tables.local import told_of_joins
 from tallystick.tables.measures import count, count_units, mean, quantile, standard_deviation, sum, variance
 from tallystick.tables.schema import Schema, declared_number
@@ -484,7 +485,13 @@ class Aggregation:
                 wrong = f"{problem.argument} {problem.value}"
                 raise self.text.wrong(wrong, 0, problem.allowed, remedies=problem.remedies) from None
 
-    def _groups(self, columns: list[str]) -> list[tuple[Any, ...]] | PrivateKeys:
+    def _implied(self, columns: list[str]) -> PublicTable | None:
+        """The groups that follow from registered lists, types and bounds."""
+        lists = {column: self.relation.list_of(col(column)) for column in columns}
+        known = {column: values for column, values in lists.items() if values}
+        return implied_keys(self.relation.table, columns, known)
+
+    def _groups(self, columns: list[str]) -> list[tuple[Any, ...]] | PrivateKeys | PublicTable:
         """A public list of the groups, or the data's own at the registered delta."""
         strategy = str(self.options.given.get("group_selection_strategy", "")).upper()
         listed = None if strategy == "LAPLACE_THRESHOLD" else self._listed(columns)
@@ -493,6 +500,9 @@ class Aggregation:
             return listed
         delta = key_delta(self.relation.known.key_delta, self.options.given.get("delta"))
         if delta is None or strategy == "PUBLIC_GROUPS":
+            implied = None if strategy == "LAPLACE_THRESHOLD" else self._implied(columns)
+            if implied is not None:
+                return implied
             raise self.text.refused(
                 f"GROUP BY {', '.join(columns)} without a public list of groups", self.grouped,
                 "", why="which groups appear can itself reveal someone",

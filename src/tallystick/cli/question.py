@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ import typer
 
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.publish.datasets import check_column
-from tallystick.rounding import read_amount
+from tallystick.rounding import fraction_down, read_amount
 
 if TYPE_CHECKING:
     from tallystick.publish.datasets import Dataset
@@ -89,6 +90,20 @@ Payer = Annotated[
 ]
 Moved = Annotated[str | None, typer.Option("--source", help="Where the data is now, if it moved.")]
 CardFile = Annotated[Path | None, typer.Option("--card", help="Write the privacy card to this .html file.")]
+
+
+def shared_out(budget: Mapping[str, Any], times: int | None) -> dict[str, Any]:
+    """Return the cost of one of several equal releases, rounded down so that all of them fit; an error stays."""
+    from tallystick.accounting import check
+
+    if times is None:
+        return dict(budget)
+    count = check.count("times", times, least=1, most=10_000)
+    shares = {word: budget[word] for word in AMOUNTS if budget.get(word) is not None}
+    return {**budget, **{word: fraction_down(word, Fraction(repr(whole)) / count) for word, whole in shares.items()}}
+
+
+AMOUNTS = ("rho", "epsilon", "delta")
 
 
 @dataclass(frozen=True, slots=True)

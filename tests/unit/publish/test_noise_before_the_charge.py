@@ -165,3 +165,31 @@ def test_a_plan_without_noise_to_speak_of_says_nothing() -> None:
     assert noise_lines(asked) == []
     assert warned(asked) == warned(asked, 10_000) == ""
     assert "Noise    " not in asked.explain()
+
+
+# -- a schedule
+
+
+def test_a_schedule_of_equal_releases_fits_together(run: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(here / "x", TABLES["two rows"], monkeypatch)
+    run(*ADD, *CAPS)
+    planned = run(*PLAN, "--rho", "1", "--times", "12", "--out", "month.json")
+    assert planned.code == 0, planned.errors
+    assert "Schedule: 12 releases of this plan, each with another --key, cost rho 1 of the 1 left." in planned.errors
+    for month in range(12):
+        made = run("publish", "run", "month.json", "--key", f"month-{month}", "--why", "monthly")
+        assert made.code == 0, made.errors
+    assert run("publish", "run", "month.json", "--key", "month-12", "--why", "monthly").code == 3
+    schedule = run(*PLAN, "--rho", "1", "--times", "12", "--json").document["found"]["schedule"]
+    assert (schedule["times"], schedule["fits"]) == (12, False)
+    assert "which is more than that" in schedule["said"]
+    assert run(*PLAN, "--rho", "1", "--times", "0").code == 2
+
+
+def test_an_error_is_that_of_each_release(run: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(here / "x", TABLES["two rows"], monkeypatch)
+    run(*ADD, *CAPS)
+    asked = "publish plan visits --by ward --keys wards.csv --measures people --error 50 --json".split()
+    one, many = (run(*asked, *more).document["found"] for more in ([], ["--times", "3"]))
+    assert one["plan"]["price"] == many["plan"]["price"]
+    assert many["schedule"]["together"]["a0"] == 3 * one["plan"]["price_amount"]["a0"]

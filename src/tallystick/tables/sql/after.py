@@ -49,6 +49,8 @@ class Released:
     notes: tuple[str, ...] = ()
     alias: str = ""
     ends: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    has_computed: bool = True
+    """False if what is computed from released numbers has no interval, as in answers of earlier versions."""
 
     def called(self, alias: str, columns: list[str]) -> Released:
         """Return the released table under an alias, with new names for the first columns where given."""
@@ -160,7 +162,8 @@ class Released:
 
     def _made(self) -> dict[str, exp.Expr]:
         """The outputs that are computed from released numbers and have an interval, with their expressions."""
-        if not isinstance(self.after.args["from_"].this, exp.Table) or _adds_up(self.after):
+        is_direct = isinstance(self.after.args["from_"].this, exp.Table)
+        if not self.has_computed or not is_direct or _adds_up(self.after):
             return {}
         fields, made = frozenset(self._fields()), {}
         for name, each in zip(self.names, self.after.expressions, strict=True):

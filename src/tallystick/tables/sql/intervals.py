@@ -1,7 +1,7 @@
 """Intervals of what a statement computes from released numbers: sums, differences, products and ratios.
 
-Each of the k noisy columns of an expression is taken at confidence 1 - a/k, so all of them hold together with 1 - a. The
-interval is then all that the expression can be for numbers in theirs. A ratio whose divisor may be zero gets no
+Each of the k noisy columns of an expression is taken at confidence 1 - a/k, so all of them hold together with 1 - a.
+The interval is then all that the expression can be for numbers in theirs. A ratio whose divisor may be zero gets no
 interval and no value.
 """
 

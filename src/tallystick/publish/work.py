@@ -236,7 +236,7 @@ class Work:
         said = {"holds": made.holds, "left_out": made.left_out, "noisy": made.noisy, "wide": made.wide}
         removed = [each.to_data() for each in made.removed()]
         facts = {"plan_hash": self.plan.hash, **said, "widths": made.widths(), "removed": removed}
-        facts["effect"] = made.effect
+        facts |= {"effect": made.effect, "standard_errors": made.standard_errors()}
         shown = {"table": released_table(made), "notes": made.notes, "details": tuple(made.details())}
         return self.outcome(made.receipt, fresh=made.fresh, facts=facts, **shown, **found)
 

@@ -109,6 +109,10 @@ class Measure(ABC):
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         """Predicted half-width for a group with that many rows; ``numbers`` carry laws only."""
 
+    def deviation(self, numbers: Numbers) -> float | None:
+        """Standard deviation of the noise of its columns; None if that depends on the numbers of the group."""
+        return None
+
     def span(self, group_size: float) -> float:
         """Width of the numbers that it can be in a group with that many rows, or people; infinite if not known."""
         return math.inf
@@ -178,6 +182,9 @@ class Count(Measure):
 
     def span(self, group_size: float) -> float:
         return group_size
+
+    def deviation(self, numbers: Numbers) -> float | None:
+        return numbers[self.parts()[0]].deviation
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         return cell.count(numbers[self.parts()[0]])
@@ -307,8 +314,13 @@ class Sum(ColumnMeasure):
         total = numbers[self.total]
         if self.limits[0] == 0.0:
             return total.half_width(1.0 - confidence)
-        spread = math.hypot(total.deviation, self.limits[0] * numbers[self.present].deviation)
-        return total.law.deviations(confidence) * spread
+        return total.law.deviations(confidence) * self.deviation(numbers)
+
+    def deviation(self, numbers: Numbers) -> float:
+        total = numbers[self.total].deviation
+        if self.limits[0] == 0.0:
+            return total
+        return math.hypot(total, self.limits[0] * numbers[self.present].deviation)
 
     def span(self, group_size: float) -> float:
         low, high = self.limits
@@ -525,6 +537,9 @@ class Histogram(Measure):
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         return numbers[self.parts()[0]].half_width(1.0 - confidence)
+
+    def deviation(self, numbers: Numbers) -> float | None:
+        return numbers[self.parts()[0]].deviation
 
     def span(self, group_size: float) -> float:
         return group_size

@@ -83,7 +83,7 @@ class Answered(Columns):
 
     @property
     def _released(self) -> Released:
-        """What is made of the released table: as earlier versions made it, if they stored the answer."""
+        """Steps on the released table: as earlier versions made it, if they stored the answer."""
         released = self.statement.released
         return released if self.release.answer.get(COMPUTED) else replace(released, has_computed=False)
 

@@ -30,7 +30,7 @@ from tallystick.tables import run
 from tallystick.tables.denial import with_plans, with_prices
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.progress import Progress
-from tallystick.tables.reporting.noise import noise_lines, warned
+from tallystick.tables.reporting.noise import noisy_measures, warned
 from tallystick.tables.reporting.plan import GROUP_SIZES, USUAL_SIZE, details, error_words, summary, title
 from tallystick.tables.sources import NO_NAMES, Names, identity
 
@@ -135,7 +135,7 @@ class Work:
             "error_by_size": {name: _texts(errors) for name, errors in by_size.items()},
             "error_words": error_words(plan, next(iter(by_size.values()), ())),
             "groups": facts["keys"],
-            "warnings": (*facts["warnings"], *noise_lines(plan, sizes or self._public_sizes())),
+            "warnings": (*facts["warnings"], *self._noisy_measures(sizes)),
             "explained": plan.explain(),
             "title": title(plan.query, self.dataset.name),
             "summary": tuple(summary(plan, sizes, self.dataset.group_size)),
@@ -152,8 +152,9 @@ class Work:
         """Return which measures will be mostly noise, in a sentence; empty without one."""
         return warned(self.plan, self.dataset.group_size)
 
-    def _public_sizes(self) -> Sequence[int]:
-        return () if self.dataset.group_size is None else (self.dataset.group_size,)
+    def _noisy_measures(self, sizes: Sequence[int]) -> list[str]:
+        registered = () if self.dataset.group_size is None else (self.dataset.group_size,)
+        return [f"{name}: {text}" for name, text in noisy_measures(self.plan, sizes or registered).items()]
 
     def forms(self) -> run.Forms:
         """Return the question as a statement in SQL would ask it, whose answer may be in the record."""

@@ -26,23 +26,29 @@ HALF: Final = 0.5
 """Share of the numbers that a measure can be. An interval that covers more is mostly noise."""
 
 
-def noise_lines(plan: Plan, sizes: Sequence[int] = ()) -> list[str]:
-    """Return for each measure the sizes of groups in which it will be mostly noise; an empty list without one.
+def noisy_measures(plan: Plan, sizes: Sequence[int] = ()) -> dict[str, str]:
+    """Return for each measure that will be mostly noise, by name, in groups of which sizes.
 
     ``sizes`` are public. Without them the error is compared with ``LADDER``, unless the plan shows it by size anyway.
     """
-    said: dict[str, str] = {}
+    found: dict[str, str] = {}
     for name, measure in plan.query.measures:
         if not sizes and measure.error_needs_size:
             continue
         noisy = [size for size in sizes or LADDER if is_noise(plan, name, measure, size)]
         if noisy and measure.counts and not sizes:
-            said[visible(name)] = _beside_sizes(plan, name, measure)
+            found[visible(name)] = _beside_sizes(plan, name, measure)
         elif noisy:
-            said[visible(name)] = f"mostly noise {_where(plan, measure, noisy)}"
-    width = max(map(len, said), default=0)
-    lines = [f"{name:<{width}}  {text}" for name, text in said.items()]
-    return [*lines, RULE] if any("%" in text for text in said.values()) else lines
+            found[visible(name)] = f"mostly noise {_where(plan, measure, noisy)}"
+    return found
+
+
+def noise_lines(plan: Plan, sizes: Sequence[int] = ()) -> list[str]:
+    """Return the same as lines for a terminal."""
+    found = noisy_measures(plan, sizes)
+    width = max(map(len, found), default=0)
+    lines = [f"{name:<{width}}  {text}" for name, text in found.items()]
+    return [*lines, RULE] if any("%" in text for text in found.values()) else lines
 
 
 def is_noise(plan: Plan, name: str, measure: Measure, size: float) -> bool:

@@ -36,6 +36,7 @@ from tallystick.errors import (
     EpsilonWithoutDelta,
     InvalidInput,
     LedgerIntegrity,
+    NotAuthorised,
     NotDelivered,
     Quarantined,
     Refused,
@@ -1239,6 +1240,43 @@ def a_registration_that_a_charge_has_used(world: World) -> None:
 def a_registration_that_a_charge_has_used_is_closed_by_a_command(world: World) -> None:
     world.capped().succeed(*QUERY, "--rho", "0.1")
     world.succeed(*typed(world.offer("dataset retire", "dataset", "remove", "visits")))
+
+
+def with_approvers(world: World) -> None:
+    """A ledger with roles, in which an owner needs one approval."""
+    world.capped()
+    with world.book() as book:
+        book.govern(why="a team")
+        book.team.begin(why="a team")
+        for name in ("bob", "cat"):
+            book.team.grant(name, "approver", "clinic", why="decides")
+
+
+@case("make_request", "python")
+def a_raise_that_needs_an_approval(world: World) -> None:
+    with_approvers(world)
+    with world.book() as book:
+
+        def raised(of: ts.Ledger) -> None:
+            of.open("clinic").raise_limit(ts.zcdp(rho=3, delta=1e-6), why="x")
+
+        assert provoked("make_request", lambda: raised(book), NotAuthorised).kind == "make_request"
+        number = book.team.request(raised, why="x")
+        [bob] = [member.id for member in book.team.members() if member.name == "bob"]
+        assert book.acting_for(bob).team.approve(number, why="ok").state == "EXECUTED"
+
+
+@case("give_role", "python")
+def a_user_without_a_role(world: World) -> None:
+    with_approvers(world)
+    with world.book() as book, world.monkeypatch.context() as another:
+        another.setattr(type(book.store), "user", lambda store: "system user eve")
+        with ts.Ledger("tallystick.db") as hers:
+            token = provoked("give_role", lambda: hers.team.make_token(), NotAuthorised)
+    with world.book() as book:
+        book.team.grant(token["name"], "analyst", "clinic", why="works here")
+        [eve] = [member.id for member in book.team.members() if member.name == "eve"]
+        assert book.acting_for(eve).team.make_token().text
 
 
 def write_and_fail(world: World, *words: str) -> tuple[int, str]:

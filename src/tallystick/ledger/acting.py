@@ -1,6 +1,6 @@
-"""Who acts: the user of the operating system or of the database, or the principal of a token. Never the caller's word.
+"""Who acts: the user of the operating system or of the database, or the principal of a token.
 
-A ledger without roles records who acted, and refuses nobody. Once roles began, every entry is judged before it is
+The caller's word is never asked. A ledger without roles records who acted, and refuses no user. Once roles began, every entry is judged before it is
 appended (``authority.py``), with the state that the hashed chain gives.
 """
 
@@ -100,7 +100,7 @@ def principal_of(transaction: Transaction, subject: str) -> str | None:
 
 
 def unknown(ledger: Ledger) -> NotAuthorised:
-    """The refusal of a user to whom nobody gave a role."""
+    """The refusal of a user who has no role."""
     if ledger.acting is not None:
         return NotAuthorised(
             "the principal of this request is unknown or has ended. Nothing was changed", code="unknown_principal"

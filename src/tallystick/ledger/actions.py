@@ -1,12 +1,6 @@
 """The table of actions: which role may do what on a population.
 
-The documentation, the tests and the checks of the ledger read this one table. A cell holds one word:
-
-    YES     the role may do it
-    ALONE   the role may do it while nobody else has to approve, and may request it otherwise
-    ASK     the role may request it
-    OWN     the role may do it with things of its own
-    NO      the role may not do it
+The documentation, the tests and the checks of the ledger read this one table.
 """
 
 from __future__ import annotations
@@ -27,10 +21,15 @@ LEDGER_WIDE: Final = (AUDITOR, OPERATOR)
 """Roles that may be given for the whole ledger."""
 
 YES: Final = "yes"
+"""The role may do it."""
 ALONE: Final = "alone"
+"""The role may do it while no approval is needed, and may request it otherwise."""
 ASK: Final = "ask"
+"""The role may request it."""
 OWN: Final = "own"
+"""The role may do it with own things."""
 NO: Final = "no"
+"""The role may not do it."""
 CELLS: Final = (YES, ALONE, ASK, OWN, NO)
 """Words of a cell, the strongest first."""
 
@@ -68,11 +67,11 @@ class Action(NamedTuple):
 
 
 _TABLE: Final = (
-    Action("see_population", "see the population, its datasets, limits per person and prices",
+    Action("see_population", "see the population, its datasets, limits per person and costs",
            YES, YES, YES, YES, YES, YES),
     Action("see_budget", "see the limit, what is used and the promise", YES, YES, YES, YES, YES, YES),
     Action("see_own", "see the own allowance and charges", OWN, OWN, OWN, NO, NO, OWN),
-    Action("plan", "plan a release and see its price", YES, YES, YES),
+    Action("plan", "plan a release and see its cost", YES, YES, YES),
     Action("release", "release a table, ask in SQL, suggest limits", YES, NO, YES),
     Action("replay", "see stored answers and list releases", YES, YES, YES, YES),
     Action("see_reasons", "see who asked for other releases, and why", YES, YES, NO, YES),
@@ -83,7 +82,7 @@ _TABLE: Final = (
     Action("set_limit", "raise a limit or open an account", ALONE, ASK, ASK, needs=MONEY),
     Action("close_account", "close an account", ALONE, ASK, needs=MONEY),
     Action("give_allowance", "give, raise or close an allowance", YES, NO, ASK, needs=MONEY),
-    Action("decide", "approve or reject the request of somebody else", NO, YES),
+    Action("decide", "approve or reject the request of another person", NO, YES),
     Action("withdraw", "withdraw a request", OWN, OWN, OWN),
     Action("change_people", "change owners, approvers and how many must approve", ALONE, ASK, needs=PEOPLE),
     Action("change_members", "change analysts, runners, and auditors and operators of this population", YES),
@@ -109,7 +108,7 @@ ACTIONS: Final = {action.name: action for action in _TABLE}
 
 
 def default_needed(approvers: int) -> int:
-    """Approvals that an action needs, if nobody set the number: by the number of approvers.
+    """Approvals that an action needs, if the number was not set: by the number of approvers.
 
     >>> [default_needed(approvers) for approvers in (0, 1, 2, 3, 4)]
     [0, 0, 1, 1, 2]

@@ -49,7 +49,7 @@ LAPSED: Final = "LAPSED"
 DAY: Final = 86_400_000
 """Milliseconds of a day."""
 LAPSE: Final = 30 * DAY
-"""Milliseconds after which a request that nobody decided can no longer be approved."""
+"""Milliseconds after which a request without a decision can no longer be approved."""
 LONGEST_TOKEN: Final = 365 * DAY
 MOST_NEEDED: Final = 9
 DOORS: Final = ("http", "wire")
@@ -135,7 +135,7 @@ class Proposal(NamedTuple):
 
 
 class State(Protocol):
-    """What the rules read of the replayed chain."""
+    """The part of the replayed chain that the rules read."""
 
     accounts: dict[int, Any]
     charges: dict[int, Any]
@@ -182,7 +182,7 @@ class Authority:
     def roles_of(self, principal: str, population: int | None) -> set[str]:
         """Roles of a principal on a population; with None those on the ledger, and those about people anywhere.
 
-        An auditor or operator of one population is none of the ledger: an owner makes such operators.
+        An operator of one population is not an operator of the ledger, because an owner makes such operators.
         """
         if not self.is_active(principal):
             return set()
@@ -204,7 +204,7 @@ class Authority:
         }
 
     def populations(self) -> set[int]:
-        """Populations on which somebody ever had a role."""
+        """Populations on which a role was ever given."""
         return {grant.population for grant in self.grants.values() if grant.population is not None}
 
     def needed(self, population: int | None, needs: str) -> int:
@@ -307,7 +307,7 @@ class Authority:
         if entry["kind"] == "principal_add":
             self._judge_new_principal(entry)
             if not is_itself or entry["person"] != PERSON or entry["owner"] is not None:
-                raise Forbidden("no_roles", "a principal is added by somebody else in a ledger without roles")
+                raise Forbidden("no_roles", "a principal is added by another one in a ledger without roles")
 
     def _judge_new_principal(self, entry: Mapping[str, Any]) -> None:
         if entry["principal"] in self.principals:
@@ -321,7 +321,7 @@ class Authority:
             return
         token = self.tokens.get(act.via)
         if token is None or token.principal != act.principal or token.ended is not None or entry["at"] > token.until:
-            raise Forbidden("dead_token", "the token is unknown, has ended, or belongs to somebody else")
+            raise Forbidden("dead_token", "the token is unknown, has ended, or belongs to another principal")
 
     def take(self, seq: int, entry: Mapping[str, Any], state: State) -> None:
         """Change the state by an entry that was judged. ``state`` is the one after the entry."""
@@ -430,14 +430,14 @@ class _Case(NamedTuple):
         missing = self.authority.missing(request)
         self.require(missing == 0, "needs_approval", f"it carries out a request that needs {missing} more approvals")
         is_approver = self.act.principal in {decision.principal for decision in approvals}
-        self.require(is_approver, "not_authorised", "a request is carried out by somebody who did not approve it")
+        self.require(is_approver, "not_authorised", "a request is carried out by a principal who did not approve it")
 
 
 # -- requests: what they ask for, and the state that they saw
 
 
 def effect_of(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What a request for an entry fixes: all but what belongs to the moment when it is carried out."""
+    """The fields of an entry that a request fixes: all but those of the moment when it is carried out."""
     own = {*_OF_EVERY_ENTRY, *FIELDS_OF_MOMENT.get(entry["kind"], ())}
     return {name: value for name, value in entry.items() if name not in own}
 
@@ -559,7 +559,7 @@ def _spend(authority: Authority, case: _Case) -> None:
         roles = case.roles(state.population(number))
         if account.kind == ANALYST:
             is_own = account.owner == case.act.principal and ACTIONS[action].cell(roles) in (YES, OWN)
-            case.require(is_own, "not_authorised", "this allowance belongs to somebody else, or its role has ended")
+            case.require(is_own, "not_authorised", "this allowance belongs to another principal, or the role has ended")
             continue
         may = ACTIONS[action].cell(roles - {ANALYST}) == YES
         case.require(may, "needs_allowance", f"{account.name!r} is paid from by its owners. Use an allowance")
@@ -577,11 +577,11 @@ def _keep_ceiling(case: _Case) -> None:
 def _holder(authority: Authority, case: _Case) -> None:
     """A charge is moved on by the principal who holds it."""
     charge = case.state.charges[case.entry["charge"]]
-    case.require(charge.principal == case.act.principal, "not_authorised", "the charge belongs to somebody else")
+    case.require(charge.principal == case.act.principal, "not_authorised", "the charge belongs to another principal")
 
 
 def _end(authority: Authority, case: _Case) -> None:
-    """A charge is ended by its holder, by anybody once its lease is over, or by an owner of its population."""
+    """A charge is ended by its holder, by every principal once its lease is over, or by an owner of its population."""
     charge = case.state.charges[case.entry["charge"]]
     is_over = charge.lease_until <= case.entry["at"]
     if charge.principal == case.act.principal or is_over:
@@ -601,7 +601,7 @@ def _open_account(authority: Authority, case: _Case) -> None:
         return
     case.require_decided("give_allowance", population)
     roles = authority.roles_of(entry["owner"], population)
-    case.require(bool(roles & {OWNER, ANALYST, RUNNER}), "bad_principal", "an allowance of somebody without a role")
+    case.require(bool(roles & {OWNER, ANALYST, RUNNER}), "bad_principal", "an allowance of a principal without a role")
 
 
 def _change_account(authority: Authority, case: _Case) -> None:
@@ -640,7 +640,7 @@ def _add_principal(authority: Authority, case: _Case) -> None:
     case.require(bool(roles & {OWNER, OPERATOR}), "not_authorised", "this principal may not add principals")
     is_machine = case.entry["person"] == MACHINE
     answers = case.entry["owner"] == (case.act.principal if is_machine else None)
-    case.require(answers, "bad_principal", "a machine has the owner who adds it, and a person has none")
+    case.require(answers, "bad_principal", "the owner of a machine is who adds it, and a person has no owner")
     case.require(not is_machine or OWNER in roles, "not_authorised", "only an owner adds a machine")
 
 
@@ -669,7 +669,7 @@ def _grant(authority: Authority, case: _Case) -> None:
     case.require(is_new, "known_role", "a role is given twice")
     if role in (OWNER, APPROVER):
         is_person = authority.principals[entry["principal"]].kind == PERSON
-        case.require(is_person, "bad_role", "a machine is no owner or approver")
+        case.require(is_person, "bad_role", "a machine does not own or approve")
     _require_granter(authority, case, role, population)
 
 
@@ -689,7 +689,7 @@ def _require_granter(authority: Authority, case: _Case, role: str, population: i
 def _revoke(authority: Authority, case: _Case) -> None:
     grant = authority.grants.get(case.entry["grant"])
     if grant is None or grant.revoked is not None:
-        raise Forbidden("unknown_role", "a role is taken that nobody has")
+        raise Forbidden("unknown_role", "a role is taken that was not given")
     _keep_alive(authority, case, grant)
     if grant.population is None:
         case.require_role("end_principal", None)
@@ -737,7 +737,7 @@ def _break_glass(authority: Authority, case: _Case) -> None:
 def _add_token(authority: Authority, case: _Case) -> None:
     entry = case.entry
     person = authority.principals.get(entry["principal"])
-    case.require(person is not None and person.ended is None, "unknown_principal", "a token of nobody")
+    case.require(person is not None and person.ended is None, "unknown_principal", "a token of an unknown principal")
     is_own = person is not None and case.act.principal in (person.id, person.owner)
     case.require(is_own and case.act.via is None, "not_authorised", "a token is made by its principal, without a token")
     roles, doors = entry["roles"], entry["doors"]
@@ -789,7 +789,9 @@ def _decide(authority: Authority, case: _Case) -> None:
     request = authority.requests.get(entry["request"])
     if request is None or request.state_at(entry["at"]) != OPEN:
         raise Forbidden("request_ended", "a decision on a request that is not open")
-    case.require(request.principal != case.act.principal, "own_request", "nobody decides on an own request")
+    case.require(
+        request.principal != case.act.principal, "own_request", "a requester does not decide on the own request"
+    )
     case.require(entry["decision"] in (APPROVE, REJECT), "bad_decision", "a decision that is neither")
     has_decided = case.act.principal in {decision.principal for decision in request.decisions}
     case.require(not has_decided, "decided_twice", "a principal decides twice")
@@ -804,7 +806,7 @@ def _decide(authority: Authority, case: _Case) -> None:
 
 def _withdraw(authority: Authority, case: _Case) -> None:
     request = _open_request(authority, case)
-    case.require(request.principal == case.act.principal, "not_authorised", "a request of somebody else")
+    case.require(request.principal == case.act.principal, "not_authorised", "a request of another principal")
 
 
 def _void(authority: Authority, case: _Case) -> None:

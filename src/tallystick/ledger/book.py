@@ -214,7 +214,7 @@ class Ledger:
 
     @property
     def actor(self) -> str:
-        """The id of who acts. It says nothing about the name. A user who never wrote has none: then it is empty."""
+        """The id of who acts, which does not tell the name. It is empty for a user who never wrote."""
         if self.acting is not None and self.has_roles:
             return self.acting.principal
         return self.writer.actors.get(self.subject, "")

@@ -305,7 +305,7 @@ SHARED: Final = "local"
 
 
 def owner_of(principal: str, space: str) -> str:
-    """The principal under whom a key is found. A question has one automatic key, whoever asks."""
+    """The principal under whom a key is found. A question has one automatic key for all principals."""
     return SHARED if space == AUTO else principal
 
 

@@ -556,7 +556,7 @@ def _request(book: Book, seq: int, entry: dict[str, Any]) -> None:
     effect = entry["effect"]
     filled = {name: _ANY_VALUE[name] for name in FIELDS_OF_MOMENT.get(effect["kind"], ())}
     wrong = problem({**effect, **filled, "at": entry["at"]}, SHAPES_3)
-    book.require(wrong == "", seq, f"what is requested is no entry: {wrong}")
+    book.require(wrong == "", seq, f"the requested entry is malformed: {wrong}")
 
 
 _ANY_VALUE: Final = {"by": "0" * 64, "signature": "0" * 128, "principal": ""}

@@ -85,7 +85,7 @@ def _population(transaction: Transaction, name: str | None) -> int | None:
         raise opening.unknown_account(name, names)
     account = journal.AccountRow(*row)
     if account.parent_id is not None:
-        raise InvalidInput("population", name, "a population: an account that is no block of another one")
+        raise InvalidInput("population", name, "a population: an account without an account above it")
     return account.id
 
 
@@ -147,7 +147,7 @@ def _allowance(above: journal.AccountRow, limit: Budget, principal: str, called:
 
 
 class Outcome(NamedTuple):
-    """What a decision led to: the state of the request, how many approvals it has, and how many it needs."""
+    """The result of a decision: the state of the request, how many approvals it has, and how many it needs."""
 
     request: int
     state: str

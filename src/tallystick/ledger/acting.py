@@ -1,7 +1,7 @@
 """Who acts: the user of the operating system or of the database, or the principal of a token.
 
-The caller's word is never asked. A ledger without roles records who acted, and refuses no user. Once roles began, every entry is judged before it is
-appended (``authority.py``), with the state that the hashed chain gives.
+The caller's word is never asked. A ledger without roles records who acted, and refuses no user. Once roles began, every
+entry is judged before it is appended (``authority.py``), with the state that the hashed chain gives.
 """
 
 from __future__ import annotations

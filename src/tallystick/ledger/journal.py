@@ -430,11 +430,15 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     """Charge every account of the request or none; with ``started`` the charge is EXECUTING at once.
 
     A live charge of the same key is returned as it is; an expired reservation of the same key is taken over with a
-    higher fence, so that its first holder can no longer start it; an expired execution is burned.
+    higher fence, so that its first holder can no longer start it, or given back if another principal made it; an
+    expired execution is burned.
     """
     known = charge_under(transaction, request.principal, request.space, request.key) if request.named else None
-    if known is not None:
+    if known is not None and not _is_left(known, request, at):
         return _meet(transaction, known, request, at, started=started)
+    if known is not None:
+        require_same(transaction, known, request.about)
+        refund(transaction, known, at, why="lease expired", principal=request.principal)
     if request.source is not None:
         admit(transaction, request.source, request.lines)
         require_not_retired(transaction, request.beside)
@@ -491,6 +495,11 @@ def require_same(transaction: Transaction, charge: ChargeRow, about: About) -> N
             f"key {charge.key!r} was used for another request (ledger entry {charge.id}). One key names one request of "
             "the whole ledger, whichever account pays; use a new key"
         )
+
+
+def _is_left(known: ChargeRow, request: Request, at: int) -> bool:
+    """True for an expired reservation of another principal: it is paid from what belongs to that one."""
+    return known.state == "RESERVED" and known.lease_until <= at and known.principal != request.principal
 
 
 def _meet(transaction: Transaction, charge: ChargeRow, request: Request, at: int, *, started: bool) -> Claim:

@@ -186,9 +186,9 @@ def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
 
 
 def own_account(population: str, book: Ledger) -> Account:
-    """The account from which who asks pays by default: the population, or in a ledger with roles an own allowance.
+    """The default payer: the population, or in a ledger with roles the allowance of the user.
 
-    Owners pay from the population. Somebody with several allowances names one.
+    Owners pay from the population. A user with several allowances names one.
     """
     account = book.open(population)
     mine = allowances(account, book)

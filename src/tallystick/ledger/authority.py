@@ -136,7 +136,7 @@ class Proposal(NamedTuple):
 
 
 class State(Protocol):
-    """What the rules read of the replayed chain."""
+    """The part of the replayed chain that the rules read."""
 
     @property
     def accounts(self) -> Mapping[int, Any]:
@@ -148,7 +148,7 @@ class State(Protocol):
 
     @property
     def lines(self) -> Mapping[int, list[tuple[int, int, int]]]:
-        """What each charge pays."""
+        """Lines of charges: what each account pays."""
 
     @property
     def datasets(self) -> Sequence[Any]:

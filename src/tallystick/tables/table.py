@@ -49,7 +49,7 @@ FORMAT = "tallystick/table/1"
 MOST_GROUPS = 10_000
 MOST_ROWS = 1_024
 IN_ALL = "max_rows_in_all"
-"""The name of the cap on rows in all in stored tables, where ``max_rows`` is that on rows in each group."""
+"""The name of the limit on rows in all in stored tables. There, ``max_rows`` is the limit in each group."""
 LONGEST_TEXT = 1 << 29
 """A plan or table as text may hold five million public keys."""
 

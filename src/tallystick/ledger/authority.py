@@ -199,6 +199,21 @@ class Authority:
     raises: dict[int, int] = field(default_factory=dict)
     """By entry that raised a limit: the request that was carried out."""
 
+    def copy(self) -> Authority:
+        """Another state that changes apart from this one. What the dictionaries hold does not change itself."""
+        return Authority(
+            since=self.since,
+            principals=dict(self.principals),
+            grants=dict(self.grants),
+            tokens=dict(self.tokens),
+            requests=dict(self.requests),
+            quorums={number: dict(needed) for number, needed in self.quorums.items()},
+            changed=dict(self.changed),
+            spent=dict(self.spent),
+            broken_glass={number: list(entries) for number, entries in self.broken_glass.items()},
+            raises=dict(self.raises),
+        )
+
     # -- reading
 
     def is_active(self, principal: str) -> bool:

@@ -81,6 +81,8 @@ _HOMES = {
     "unit_sum": "tables.unit_functions",
     "count": "tables.measures",
     "count_units": "tables.measures",
+    "rows": "tables.measures",
+    "people": "tables.measures",
     "sum": "tables.measures",
     "mean": "tables.measures",
     "variance": "tables.measures",
@@ -176,7 +178,9 @@ if TYPE_CHECKING:
     from tallystick.tables.measures import histogram as histogram
     from tallystick.tables.measures import mean as mean
     from tallystick.tables.measures import median as median
+    from tallystick.tables.measures import people as people
     from tallystick.tables.measures import quantile as quantile
+    from tallystick.tables.measures import rows as rows
     from tallystick.tables.measures import rows_over_cap as rows_over_cap
     from tallystick.tables.measures import standard_deviation as standard_deviation
     from tallystick.tables.measures import sum as sum

@@ -26,7 +26,7 @@
     └── NotDelivered                exit 10  an answer is charged and recorded, and could not be written
 
 Nothing raises NotAuthorised yet: its exit code is kept for the service. Five warnings are ours: ChargedAgain,
-OtherReason, DataChanged, NotCharged and PasswordInPlace.
+MostlyNoise, OtherReason, DataChanged, NotCharged and PasswordInPlace.
 
 An error is data: ``code`` (a stable identifier), ``argument`` (the name in Python, never an option), ``value`` and
 ``remedies`` (remedies.py). ``str(error)`` is Python's sentence; every other interface words the remedies itself, and
@@ -680,6 +680,15 @@ class ChargedAgain(Problem, UserWarning):
 
     code = "charged_again"
     _before_offers = ". Unless its data have changed: "
+
+
+class MostlyNoise(Problem, UserWarning):
+    """A query is about to be charged whose answer will be mostly noise, by its plan and public sizes of groups alone.
+
+    The warning comes before the charge, so that a filter that makes it an error saves the cost.
+    """
+
+    code = "mostly_noise"
 
 
 class OtherReason(Problem, UserWarning):

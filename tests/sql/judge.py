@@ -23,6 +23,7 @@ from sql.catalogue import catalogue
 from sql.corpus.tables import rows, schema
 from sql.test_corpus_frozen import without_our_words
 from tallystick.inference.noise import Quotient
+from tallystick.tables.estimates import Estimate
 from tallystick.tables.release import Release, answer_of
 from tallystick.tables.run import integers
 from tallystick.tables.sql.catalogue import Catalogue
@@ -61,6 +62,14 @@ def plain() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+class Exact(Release):
+    """A release without noise: the interval of a number is the number, so that no ratio is hidden."""
+
+    def estimates(self, *, confidence: float = 0.95) -> dict[str, Estimate]:
+        found = Release.estimates(self, confidence=confidence)
+        return {name: Estimate(each.value, each.value, each.value) for name, each in found.items()}
+
+
 @contextlib.contextmanager
 def without_noise() -> Iterator[None]:
     """Read exact numbers as exact: a mean of one row has a value, which noise would hide."""
@@ -76,7 +85,7 @@ def differences(sql: str, engine: duckdb.DuckDBPyConnection, of: str | None = No
     exact = integers(plan)
     numbers = [exact.numbers[noise.part] for noise in plan.noises]
     with without_noise():
-        names, answer = found.released.rows(Release(plan, answer_of(plan, exact.keys, numbers)))
+        names, answer = found.released.rows(Exact(plan, answer_of(plan, exact.keys, numbers)))
     if DIFFERENT.search(sql):
         return []
     shown = [i for i, name in enumerate(names) if not name.endswith(("_lower", "_upper"))]

@@ -8,6 +8,7 @@ from sqlglot import exp
 from pace import Clock
 from sql.catalogue import catalogue
 from tallystick.errors import InvalidInput, Refused, TallystickError
+from tallystick.tables.parts import Caps
 from tallystick.tables.sql.options import cut
 from tallystick.tables.sql.statement import planned
 from tallystick.tables.sql.tree import ALLOWED, Text
@@ -151,7 +152,7 @@ OPTIONS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({}) ward, COUNT(*) AS n FROM
         ("rho=0.01, max_rows_per_group=6", "max_rows_per_group"),
         ("rho=0.01, max_groups_contributed=0", "max_groups_contributed"),
         ("rho=0.01, max_groups_contributed=1.5", "max_groups_contributed"),
-        ("rho=0.01, max_rows_contributed=1", "max_rows_per_group"),
+        ("rho=0.01, max_rows_contributed=0", "a whole number from 1"),
         ("rho=0.01, privacy_unit_column=ward", "privacy_unit_column"),
         ("rho=0.01, noise=off", "noise"),
         ("rho=0.01, rho=0.02", "rho"),
@@ -161,6 +162,12 @@ OPTIONS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({}) ward, COUNT(*) AS n FROM
 )
 def test_options_may_tighten_and_never_widen(options: str, word: str) -> None:
     assert word in refusal(OPTIONS.format(options))
+
+
+def test_rows_in_all_are_limited_by_the_statement() -> None:
+    sql = OPTIONS.format("rho=0.01, max_groups_contributed=2, max_rows_per_group=3, max_rows_contributed={}")
+    caps = [planned(sql.format(most), catalogue()).plan.query.caps for most in (2, 4, 6)]
+    assert caps == [Caps(2, 2, 2), Caps(2, 3, 4), Caps(2, 3)]
 
 
 def test_tighter_caps_and_bounds_are_taken() -> None:

@@ -50,22 +50,25 @@ class Tally:
         self.wrong += other.wrong
 
 
-def trial(host: Host, seed: int, count: int, tally: Tally, *, plain: float = 0.3, local: bool = False) -> None:
+def trial(
+    host: Host, seed: int, count: int, tally: Tally, *, plain: float = 0.3, local: bool = False, in_all: bool = False
+) -> None:
     """Draw tables and a question, put them on an engine, and judge; the same seed is the same trial for ever.
 
-    With ``local`` the question has a step that sees all rows of a unit.
+    With ``local`` the question has a step that sees all rows of a unit, with ``in_all`` a cap on its rows in all.
     """
-    draw = random.Random(f"{host.name} {seed}{' local' if local else ''}")
-    by_row, replace = draw.random() < 0.25 and not local, draw.random() < 0.35
+    told = f"{host.name} {seed}{' local' if local else ''}{' in all' if in_all else ''}"
+    draw = random.Random(told)
+    by_row, replace = draw.random() < 0.25 and not local and not in_all, draw.random() < 0.35
     worlds = drawn(draw, count, by_row=by_row, replace=replace, plain=draw.random() < plain)
     places = host.places(worlds, draw)
     for _ in range(ATTEMPTS):
         try:
-            plan = questions.asked(places, worlds, draw, by_row=by_row, replace=replace, local=local)
+            plan = questions.asked(places, worlds, draw, by_row=by_row, replace=replace, local=local, in_all=in_all)
         except TallystickError as refusal:
             tally.refused[_reason(refusal)] += 1
             continue
-        if judge(plan, places, count, tally, f"{host.name} seed {seed}{' local' if local else ''}"):
+        if judge(plan, places, count, tally, told):
             shape = "each_row" if by_row else f"{worlds.unit} unit"
             _count(tally, plan, host.name, f"{host.name}, {places.kind}", shape, count)
         return
@@ -89,6 +92,8 @@ def _count(tally: Tally, plan: Plan, engine: str, kind: str, shape: str, count: 
     for column in query.columns[1:] or query.columns:
         derived = "derived " if column not in query.table.base.names else ""
         tally.pairs_by["key column"][f"{derived}{schema.type_of(column)}"] += count
+    if query.caps.in_all is not None:
+        tally.pairs_by["limit"]["rows in all"] += count
     for kind in {step.kind for step in query.table.steps} or {"none"}:
         tally.pairs_by["step"][kind] += count
     for kind in {part.kind for part in (*query.parts, *query.removed)}:

@@ -15,21 +15,36 @@ NUMBERS = ("i", "x", "d", "f", "n", "Small")
 LIMITS = [(0.0, 1.0), (-7.0, 5000.5), (0.0, 1e15), (-1e15, 1e15), (-1e-3, 1e-3), (3.0, 4.0), (-128.0, 127.0), (0, 100)]
 ODD_LIMITS = [(-1e300, 1e300), (0.0, 2.0**62), (0.0, 1e-12)]
 _SETS = ("with_units_in", "without_units_in", "union_all", "except_rows", "intersect_rows")
+IN_ALL = (
+    {"max_rows": 1}, {"max_rows": 3}, {"max_rows": 7},
+    {"max_groups": 2, "max_rows_per_group": 2, "max_rows": 3},
+    {"max_groups": 3, "max_rows_per_group": 4, "max_rows": 5},
+    {"max_groups": 4, "max_rows_per_group": 3, "max_rows": 10}, {"max_groups": 3, "max_rows": 4},
+    {"max_rows_per_group": 2, "max_rows": 5},
+)  # fmt: skip
+"""Caps of which that on rows in all leaves out what the others leave."""
 SMALL = ((1, 0), (127, -128), (2**31 - 1, -(2**31)), (0, 2**40))
 CONSTANTS = (0, 1.5, 2**53 + 1, 2**63 - 1, 1e308, -1e300)
 
 
 def asked(
-    places: Places, worlds: Worlds, draw: random.Random, *, by_row: bool, replace: bool, local: bool = False
+    places: Places,
+    worlds: Worlds,
+    draw: random.Random,
+    *,
+    by_row: bool,
+    replace: bool,
+    local: bool = False,
+    in_all: bool = False,
 ) -> Plan:
     """One plan; whatever the surface refuses raises a tallystick error and is counted as refused.
 
-    With ``local`` it has a step that sees all rows of a unit.
+    With ``local`` it has a step that sees all rows of a unit, with ``in_all`` a cap on its rows in all.
     """
     private = ts.Private(places.one, adjacency="replace" if replace else None)
     types = worlds.types if places.kind == "csv" else None
     table = private.table(TABLE, unit=ts.each_row if by_row else worlds.names["u"], types=types)
-    return Question(table, worlds, draw, by_row=by_row).plan(local=local)
+    return Question(table, worlds, draw, by_row=by_row).plan(local=local, in_all=in_all)
 
 
 class Question:
@@ -45,13 +60,15 @@ class Question:
             worlds.names["t"]: TEXTS[:8],
         }
 
-    def plan(self, *, local: bool = False) -> Plan:
+    def plan(self, *, local: bool = False, in_all: bool = False) -> Plan:
         draw = self.draw
         for step in range(draw.choice((0, 0, 1, 1, 2, 3))):
             self.table = self._stepped(step)
         if local:
             self.table = self._of_unit()
-        if not self.by_row or draw.random() < 0.3:
+        if in_all:
+            self.table = self.table.per_unit(**draw.choice(IN_ALL))
+        elif not self.by_row or draw.random() < 0.3:
             self.table = self.table.per_unit(
                 max_groups=draw.choice((1, 1, 2, 3)), max_rows_per_group=draw.choice((1, 1, 2, 4))
             )

@@ -78,6 +78,20 @@ def test_no_unit_is_worth_more_than_it_pays_after_steps_that_see_all_its_rows(tm
     assert len(tally.pairs_by["step"].keys() & set(KINDS)) >= 5
 
 
+def test_no_unit_is_worth_more_than_it_pays_where_its_rows_in_all_are_limited(tmp_path: Path) -> None:
+    tally, alone, host = Tally(), Tally(), Files(tmp_path)
+    for seed in (0, 1, 8, 9, 11, 13):
+        trial(host, seed, 60, tally, in_all=True)
+    for seed in (1, 12):
+        trial(host, seed, 1, alone, in_all=True)
+    assert not tally.wrong, tally.wrong
+    assert not alone.wrong, alone.wrong
+    assert tally.moved > tally.pairs / 4
+    reached = {kind for kind, share in tally.fullest.items() if share == 1.0}
+    assert reached >= {"rows", "units", "present", "total", "tree"}, tally.fullest
+    assert alone.fullest["units beyond"] == alone.fullest["rows over"] == 1.0, alone.fullest
+
+
 @pytest.fixture
 def database(postgres: str, tmp_path: Path) -> Iterator[Postgres]:
     pytest.importorskip("psycopg")
@@ -97,7 +111,10 @@ def test_no_unit_is_worth_more_than_it_pays_on_postgresql(database: Postgres) ->
     assert tally.compared  # with DuckDB
     for seed in range(6):
         trial(database, seed, 40, tally, plain=0.5, local=True)
+    for seed in (1, 4):
+        trial(database, seed, 40, tally, plain=0.5, in_all=True)
     assert not tally.wrong, tally.wrong
+    assert tally.pairs_by["limit"]["rows in all"] == 80
 
 
 @pytest.mark.xdist_group("spark")
@@ -108,7 +125,9 @@ def test_no_unit_is_worth_more_than_it_pays_on_spark(tmp_path: Path) -> None:
     for seed in share((1, 2), 2):  # in full on DuckDB, and here with steps and without
         trial(Spark(session, tmp_path), seed, 30, tally, plain=0.5)
     trial(Spark(session, tmp_path), 3, 30, tally, plain=1, local=True)
+    trial(Spark(session, tmp_path), 4, 30, tally, plain=1, in_all=True)
     assert not tally.wrong, tally.wrong
+    assert tally.pairs_by["limit"]["rows in all"] == 30
     assert tally.moved > tally.pairs / 4
 
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 from sqlglot import exp
 
 import tallystick as ts
-from tallystick.tables import dialects, local, parts, run
+from tallystick.tables import capping, dialects, local, parts, run
 from tallystick.tables.engines import csvfile, postgres
 from tallystick.tables.plan import Plan
 from worlds.engines import TABLE, Files, Host, Places, csv_of
@@ -242,6 +242,30 @@ def _without_the_unit(step: Any, unit: str, other: str) -> list[tuple[str, str]]
     return [(column, column) for column in step.also]
 
 
+def _spread(table: Any) -> Any:
+    """A few rows of a unit, in some of many groups."""
+    capped = table.per_unit(max_groups=4, max_rows_per_group=2, max_rows=3)
+    return capped.group_by("w", "t", keys=ts.private_keys(delta=1e-6)).agg(rows=ts.count())
+
+
+def _all_at_once(self: Any, value: Any, order: Any = None) -> Any:
+    """A running sum that forgets its order: each cell's share of the rows is rounded by itself."""
+    return _true_sum(self, value)
+
+
+def _with_ties(self: Any, value: Any, order: Any = None) -> Any:
+    """A running sum up to the last of the cells that tie, as SQL has it where nothing else is said."""
+    made = _true_sum(self, value, order)
+    for window in made.find_all(exp.Window):
+        window.set("spec", None)
+        if order is not None:
+            window.set("order", exp.Order(expressions=order.expressions[:1]))
+    return made
+
+
+_true_sum = capping.Capping._added
+
+
 NOT_SORTED = (run, "_sortable", lambda way: False)
 """Cells by SQL alone: sorted ones are cut to what is paid for once more, which would hide what is missing."""
 
@@ -251,6 +275,17 @@ TWINS = [
     ),
     Twin("no cap on groups", _scene(grouped), _with_caps(max_groups=10_000)),
     Twin("no cap on rows", _scene(grouped), _with_caps(max_rows=1_024)),
+    Twin("no cap on rows in all", _scene(_spread), _with_caps(in_all=None)),
+    Twin(
+        "each group's share of the rows rounded by itself",
+        _scene(_spread),
+        _with((capping.Capping, "_added", _all_at_once), NOT_SORTED),
+    ),
+    Twin(
+        "groups that tie share their rows",
+        _scene(_spread),
+        _with((capping.Capping, "_added", _with_ties), (capping, "PRIME", 2), NOT_SORTED),
+    ),
     Twin("no clamping", _scene(_clamped), _with((parts, "_clamped", _never_clamped), NOT_SORTED)),
     Twin("a public key twice", _scene(listed, by_row=True), _repeated_keys),
     Twin("a joined key three times, rows protected", _scene(_joined, by_row=True), _repeated_join),

@@ -272,6 +272,7 @@ def _protected(subject: Subject, facts: Mapping[str, Any], promised: Mapping[str
         "neighbours": _neighbours(facts, account.unit),
         "max_groups": facts["max_groups"],
         "max_rows_per_group": facts["max_rows_per_group"],
+        **({"max_rows_in_all": facts["max_rows_in_all"]} if "max_rows_in_all" in facts else {}),
         "counts": _counts(subject, facts),
         "window": subject.about.get("window", NOT_STATED),
         "lifetime": lifetime,
@@ -356,7 +357,7 @@ def _left_out(subject: Subject, facts: Mapping[str, Any]) -> list[dict[str, Any]
 
 def _rows_that_count(plan: Plan | FitPlan, unit: str) -> str:
     """Return the meaning of "rows that count" if the card uses these words."""
-    from tallystick.tables.reporting.columns import limits_of
+    from tallystick.tables.reporting.columns import limit_in_all, limits_of
     from tallystick.tables.reporting.totals import RowsCounted
     from tallystick.tables.steps import EachRow
 
@@ -365,7 +366,7 @@ def _rows_that_count(plan: Plan | FitPlan, unit: str) -> str:
     if isinstance(plan.query.table.unit, EachRow):
         return '"Rows that count" are all rows in a group of the table: each counts as 1.'
     groups, rows = limits_of(plan.query)
-    rule = rule_of_limits(unit, groups=groups, rows=rows)
+    rule = rule_of_limits(unit, groups=groups, rows=rows, in_all=limit_in_all(plan.query))
     return f'"Rows that count" are rows after the limits. A row counts as 1. {rule}'
 
 

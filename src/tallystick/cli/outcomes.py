@@ -23,6 +23,7 @@ from tallystick.tables.reporting.words import asked_before, charged
 if TYPE_CHECKING:
     from tallystick.cli.output import Screen
     from tallystick.ledger.book import Ledger
+    from tallystick.ledger.filters import Amount
     from tallystick.publish.export import Files
     from tallystick.publish.outcome import Answer, Outcome
     from tallystick.publish.request import Request
@@ -113,6 +114,14 @@ def _problem_lines(data: Facts) -> list[str]:
     first = "This does not fit what is left." if is_denied else problem.message
     offers = [f"Try: {offer}" for offer in offers_in_shell(problem, running_command())]
     return [line for text in (first, *offers) for line in labelled("", [text])]
+
+
+def schedule_of(together: Amount, left: Amount, times: int | None) -> Facts:
+    """Return what a number of equal releases cost together, and whether that is left now."""
+    fits = together.fits(left)
+    ends = "" if fits else ", which is more than that"
+    said = f"Schedule: {times:,} releases of this plan, each with another --key, cost {together.of_left(left)}{ends}."
+    return {"times": times, "together": together.to_dict(), "fits": fits, "said": said}
 
 
 def suggestion_lines(facts: Sequence[Facts]) -> list[str]:

@@ -25,7 +25,7 @@ RequestWhy = Annotated[str | None, typer.Option("--why", help="With --request: t
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a request is answered: the command that makes it, where, and how it is printed."""
+    """The form of an answer to a request: its command, its place, and how it is printed."""
 
     command: str
     ledger: str | None

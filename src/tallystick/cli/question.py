@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,9 +15,10 @@ import typer
 
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.publish.datasets import check_column
-from tallystick.rounding import read_amount
+from tallystick.rounding import fraction_down, read_amount
 
 if TYPE_CHECKING:
+    from tallystick.publish.datasets import Dataset
     from tallystick.tables.aggregates import Measure
     from tallystick.tables.expressions import Expression
     from tallystick.tables.plan import Plan
@@ -90,6 +92,20 @@ Moved = Annotated[str | None, typer.Option("--source", help="Where the data is n
 CardFile = Annotated[Path | None, typer.Option("--card", help="Write the privacy card to this .html file.")]
 
 
+def shared_out(budget: Mapping[str, Any], times: int | None) -> dict[str, Any]:
+    """Return the cost of one of several equal releases, rounded down so that all of them fit; an error stays."""
+    from tallystick.accounting import check
+
+    if times is None:
+        return dict(budget)
+    count = check.count("times", times, least=1, most=10_000)
+    shares = {word: budget[word] for word in AMOUNTS if budget.get(word) is not None}
+    return {**budget, **{word: fraction_down(word, Fraction(repr(whole)) / count) for word, whole in shares.items()}}
+
+
+AMOUNTS = ("rho", "epsilon", "delta")
+
+
 @dataclass(frozen=True, slots=True)
 class TableOptions:
     """The options that say which table is asked for."""
@@ -103,9 +119,13 @@ class TableOptions:
     derive: list[str] | None = None
     join: list[Path] | None = None
 
-    def query(self, table: Table) -> Query:
-        """The question, checked; nothing private is opened (a keys file is public)."""
+    def query(self, table: Table, lists: Mapping[str, Sequence[Any]] | None = None) -> Query:
+        """The question, checked; nothing private is opened (a keys file is public).
+
+        ``lists`` are registered lists of the values of columns.
+        """
         from tallystick.accounting import check
+        from tallystick.tables.implied import implied_keys
         from tallystick.tables.keyset import PrivateKeys as Found
         from tallystick.tables.keyset import read_keys
         from tallystick.tables.sources import LISTED, public_input
@@ -126,6 +146,8 @@ class TableOptions:
             chosen = read_keys(public_input(self.keys, LISTED, table), columns, table.schema)
         elif self.private_keys is not None:
             chosen = Found(check.inside("private_keys", self.private_keys))
+        elif columns:
+            chosen = implied_keys(table, columns, lists)
         table, measures = asked(", ".join(self.measures), table)
         return self._grouped(table, columns, chosen, measures)
 
@@ -160,9 +182,11 @@ class TableOptions:
             remedies = example_prices(query, query.table.account)
             raise InvalidInput("price", None, "", code="no_price", remedies=remedies, problem="no cost is named")
 
-    def plans(self, table: Table, *, suggest: bool = False) -> tuple[Plan, ...]:
+    def plans(self, table: Table, dataset: Dataset | None = None, *, suggest: bool = False) -> tuple[Plan, ...]:
         """The question with its cost, or with ``suggest`` three of them: cheaper, as asked, more exact."""
-        query = self.query(table)
+        from tallystick.publish.catalogue import lists_of
+
+        query = self.query(table, None if dataset is None else lists_of(dataset, table))
         self.check_price(query)
         return query.suggest(**self.price) if suggest else (query.plan(**self.price),)
 

@@ -54,7 +54,8 @@ def from_csv(
             raise InvalidInput("card", facts["schema"], SCHEMA)
         plan = _plan_of(facts)
         query, threshold = plan["query"], plan["noise"]["threshold"]
-        groups, described = [str(one) for one in query["group_by"]], dict(query["measures"])
+        groups = [str(one) for one in query["group_by"]]
+        described = {_column_of(name, kind): kind for name, kind in query["measures"]}
         name = measure.split("[")[0]
         if name not in described:
             raise InvalidInput("measure", visible(measure), f"one of {visible(', '.join(described))}")
@@ -79,6 +80,11 @@ def from_csv(
         cells[key] = Released(value, noise, " ".join([measure, *key]), of, least, sample)
         _compare(row, csv_cell(measure), Released(value, noise, shown_from=least))
     return cells
+
+
+def _column_of(name: str, measure: dict[str, Any]) -> str:
+    """The name of a measure's column: it may say that limits per person touch it."""
+    return f"{name}_limited" if measure.get("says_limited") is True else name
 
 
 def _text(argument: str, given: str | Path, has: str) -> str:

@@ -69,7 +69,7 @@ class Event:
 
 
 class Spender(NamedTuple):
-    """A person, and what they spent. Charges of earlier versions name nobody."""
+    """A person with the amounts spent. Charges of earlier versions do not name a person."""
 
     name: str
     principal: str
@@ -78,7 +78,7 @@ class Spender(NamedTuple):
 
 
 def _more_spent(known: Spender | None, event: Event) -> Spender:
-    """What somebody spent with one more charge."""
+    """The amounts of a person with one more charge."""
     name = event.by or "(not recorded)"
     if known is None:
         return Spender(name, event.principal, 1, event.amount)
@@ -335,7 +335,7 @@ class Account:
         return events
 
     def spent_by(self) -> list[Spender]:
-        """What each person spent from this account and the accounts below it, the most first.
+        """The amounts that each person spent from this account and those below it, the most first.
 
         >>> import tempfile, tallystick as ts
         >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:

@@ -6,7 +6,6 @@ appended (``authority.py``), with the state that the hashed chain gives.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import os
 import zlib
@@ -155,7 +154,7 @@ class Judge:
         if entry["kind"] in ("reserve", "begin"):
             return  # the only entry of its turn that counts for a token
         if not self._is_copy:
-            self._state.authority = copy.deepcopy(self._state.authority)
+            self._state.authority = self._state.authority.copy()
             self._is_copy = True
         self._state.authority.take(seq, entry, self._state)
 

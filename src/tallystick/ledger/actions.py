@@ -28,10 +28,15 @@ LEDGER_WIDE: Final = (AUDITOR, OPERATOR)
 """Roles that may be given for the whole ledger."""
 
 YES: Final = "yes"
+"""The role may do it."""
 ALONE: Final = "alone"
+"""The role may do it while no approval is needed, and may request it otherwise."""
 ASK: Final = "ask"
+"""The role may request it."""
 OWN: Final = "own"
+"""The role may do it with own things."""
 NO: Final = "no"
+"""The role may not do it."""
 CELLS: Final = (YES, ALONE, ASK, OWN, NO)
 """Words of a cell, the strongest first."""
 

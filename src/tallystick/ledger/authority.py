@@ -136,7 +136,7 @@ class Proposal(NamedTuple):
 
 
 class State(Protocol):
-    """What the rules read of the replayed chain."""
+    """The part of the replayed chain that the rules read."""
 
     @property
     def accounts(self) -> Mapping[int, Any]:
@@ -148,7 +148,7 @@ class State(Protocol):
 
     @property
     def lines(self) -> Mapping[int, list[tuple[int, int, int]]]:
-        """What each charge pays."""
+        """Lines of charges: what each account pays."""
 
     @property
     def datasets(self) -> Sequence[Any]:
@@ -198,6 +198,21 @@ class Authority:
     """Entries ``break_glass``, by population."""
     raises: dict[int, int] = field(default_factory=dict)
     """By entry that raised a limit: the request that was carried out."""
+
+    def copy(self) -> Authority:
+        """Another state that changes apart from this one. What the dictionaries hold does not change itself."""
+        return Authority(
+            since=self.since,
+            principals=dict(self.principals),
+            grants=dict(self.grants),
+            tokens=dict(self.tokens),
+            requests=dict(self.requests),
+            quorums={number: dict(needed) for number, needed in self.quorums.items()},
+            changed=dict(self.changed),
+            spent=dict(self.spent),
+            broken_glass={number: list(entries) for number, entries in self.broken_glass.items()},
+            raises=dict(self.raises),
+        )
 
     # -- reading
 

@@ -11,7 +11,7 @@ An amount is two 64-bit integers: ``a0`` counts units of 1e-12 (of rho, epsilon,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -236,6 +236,14 @@ class Amount:
 
         protects = Protects(Adjacency(self.adjacency))
         return self.filter.guarantee(self.a0, self.a1, protects).split(parts)
+
+    def times(self, count: int) -> Amount:
+        """Return what so many charges of this amount come to.
+
+        >>> print(Amount(Filter("zcdp"), 8_333_333_333).times(12))
+        rho 0.1
+        """
+        return replace(self, a0=self.a0 * count, a1=self.a1 * count)
 
     def __str__(self) -> str:
         return self.text(upward=self.rounds_up)

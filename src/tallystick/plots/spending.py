@@ -1,4 +1,4 @@
-"""What each person spent of a budget."""
+"""A bar for each person who spent from a budget."""
 
 from __future__ import annotations
 

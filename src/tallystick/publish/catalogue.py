@@ -59,17 +59,22 @@ def public_tables(given: Mapping[str, Any], book: Ledger) -> dict[str, PublicTab
 def known_of(dataset: Dataset, table: Table) -> Known:
     """Facts of a registration that statements need."""
     asking = dataset.asking
-    keys = {name: tuple(row[0] for row in rows) for name, rows in _keys(asking.get("keys", {}), table).items()}
     return Known(
         table,
         dataset.population,
-        keys,
+        lists_of(dataset, table),
         asking.get("key_delta"),
         asking.get("per_query", {}),
         asking.get("most_per_query", {}),
         dataset.name,
         asking.get("version", ""),
     )
+
+
+def lists_of(dataset: Dataset, table: Table) -> dict[str, tuple[Any, ...]]:
+    """Return the registered lists of the values of columns."""
+    listed = _keys(dataset.asking.get("keys", {}), table)
+    return {name: tuple(row[0] for row in rows) for name, rows in listed.items()}
 
 
 def _keys(listed: Mapping[str, Iterable[Any]], table: Table) -> dict[str, tuple[Any, ...]]:
@@ -88,8 +93,9 @@ def registered(
     per_query: Mapping[str, float],
     most_per_query: Mapping[str, float],
     version: str | None,
+    group_size: int | None = None,
 ) -> dict[str, Any]:
-    """Return what an owner registers for statements, checked, as plain data; missing facts are left out."""
+    """Return what an owner registers for queries, checked, as plain data; missing facts are left out."""
     plain = {
         name: [getattr(v, "isoformat", lambda v=v: v)() for (v,) in rows] for name, rows in _keys(keys, table).items()
     }
@@ -104,5 +110,6 @@ def registered(
         "per_query": dict(per_query),
         "most_per_query": dict(most_per_query),
         "version": version,
+        "group_size": None if group_size is None else check.count("group_size", group_size, least=1),
     }
     return {name: value for name, value in said.items() if value not in (None, {})}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick import strict_json
+from tallystick.accounting import check
 from tallystick.digits import typed
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
 from tallystick.ledger.book import opened, opened_if_there
@@ -61,6 +62,12 @@ class Dataset:
         """The version of the data, if they were registered first with another one or with none."""
         version = self.asking.get("version")
         return None if version == self.first_version else version
+
+    @property
+    def group_size(self) -> int | None:
+        """The number of rows in a usual group, if the owner registered it as public."""
+        size = self.asking.get("group_size")
+        return None if size is None else check.count("group_size", size, least=1)
 
     def opened(self, account: Account | None = None) -> Table:
         """The table as a question can be asked of it; its file is not opened."""
@@ -160,6 +167,18 @@ def find(name: str, book: Ledger) -> Dataset:
     return datasets[name]
 
 
+def missing_caps(table: Mapping[str, Any]) -> list[str]:
+    """Return the caps that a registered table lacks for questions with groups.
+
+    A cap on rows in all is one on groups, and on rows in each, unless it is larger than those may be.
+    """
+    from tallystick.tables.table import MOST_GROUPS, MOST_ROWS  # a question needs it; a list of datasets does not
+
+    in_all = table.get(CAPS[2])
+    largest = {CAPS[0]: MOST_GROUPS, CAPS[1]: MOST_ROWS}
+    return [cap for cap, most in largest.items() if table[cap] is None and (in_all is None or in_all > most)]
+
+
 def check_column(argument: str, name: str, table: Table, *, is_number: bool = False) -> None:
     """Refuse a name that is not a column of a table, or not a numeric one, by the argument that names it."""
     try:
@@ -186,9 +205,9 @@ def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
 
 
 def own_account(population: str, book: Ledger) -> Account:
-    """The account that pays if the caller names none: the population, or in a ledger with roles the own allowance.
+    """Return the population, or in a ledger with roles the only allowance of the caller.
 
-    Owners pay from the population. Somebody with several allowances names one.
+    Owners pay from the population. An analyst with several allowances names one.
     """
     account = book.open(population)
     mine = allowances(account, book)
@@ -212,6 +231,8 @@ def allowances(account: Account, book: Ledger) -> list[Account]:
     return found
 
 
+CAPS: Final = ("max_groups", "max_rows", "max_rows_in_all")
+"""The names of limits in stored tables; one without the last has no such entry."""
 CHANGED = "were changed since, without a reason given)"
 
 
@@ -222,14 +243,15 @@ def updated(dataset: Dataset, book: Ledger) -> Dataset:
     if known_as is None:  # a mistyped name would be a second registration, with caps of its own
         raise _nothing_to_update(dataset.name, datasets)
     old, new = known_as.table, dict(dataset.table)
-    for cap in ("max_groups", "max_rows"):
-        new[cap] = old[cap] if new[cap] is None else new[cap]
+    for cap in CAPS:
+        if new.get(cap) is None and old.get(cap) is not None:
+            new[cap] = old[cap]
     limits = {column: [column, low, high] for column, low, high in (*old["bounds"], *new["bounds"])}
     new["bounds"] = [limits[column] for column in sorted(limits)]
     kinds = dict(old["columns"])  # a CSV column is text until somebody says otherwise
     new["columns"] = [[column, kinds.get(column, kind) if kind == "text" else kind] for column, kind in new["columns"]]
     about, asking = {**known_as.about, **dataset.about}, {**known_as.asking, **dataset.asking}
-    changed = any(old[key] != new[key] for key in ("max_groups", "max_rows", "bounds"))
+    changed = any(old.get(key) != new.get(key) for key in (*CAPS, "bounds"))
     reason = about.get("bounds_from")
     if changed and reason and "bounds_from" not in dataset.about and CHANGED not in reason:
         about["bounds_from"] = f"{reason} (limits or bounds {CHANGED}"  # a reason for others than those that hold now
@@ -269,7 +291,7 @@ def _said(dataset: Dataset) -> dict[str, Any]:
     """Return the facts of a registration by name."""
     table = dataset.table
     said: dict[str, Any] = {"source": table["source"]["place"], "table": table["name"]}
-    said |= {cap: table[cap] for cap in ("max_groups", "max_rows") if table[cap] is not None}
+    said |= {cap: table[cap] for cap in CAPS if table.get(cap) is not None}
     said |= {f"type of {column}": kind for column, kind in table["columns"]}
     said |= {f"bounds of {column}": f"{typed(low)} to {typed(high)}" for column, low, high in table["bounds"]}
     said |= dict(dataset.asking) | dict(dataset.about)

@@ -192,7 +192,7 @@ def rehearse(
     truth = _truth(query, whole, clamped, there)
     lines = []
     for groups, each in chosen:
-        capped = table.per_unit(max_groups=groups, max_rows_per_group=each)
+        capped = table.per_unit(**{**table.limits, "max_groups": groups, "max_rows_per_group": each})
         under = _exact([_asked(query, capped, dict(query.measures))], plan.budget)
         for name in under:
             if truth[name]:

@@ -132,6 +132,7 @@ def answer(
 ) -> Answer:
     """Return the outcome of ``run`` with the object that Python returns, and its card."""
     work = _work(request, book, principal)
+    work.warn_of_noise()
     made = work.answer(progress)
     _told(request, work, made.outcome)
     return made

@@ -89,9 +89,10 @@ class Classification:
     def _rows_per_unit(self) -> int:
         if isinstance(self.table.unit, EachRow):
             return 1
-        if self.table.max_rows is None:
+        rows = self.table.rows_in_a_group
+        if rows is None:
             raise InvalidInput("max_rows_per_group", None, "how many rows of one unit count: per_unit(...)")
-        return self.table.max_rows
+        return rows
 
     def read(self, fitted: Any) -> dict[str, Any]:
         """In the units of the data. One row of coefficients for two labels (positive: the second), else one each."""
@@ -190,6 +191,10 @@ class RowsWork(Work):
     loss: PrivacyLoss
     pure: bool
     """True if the caller said that an epsilon without a delta is meant as pure epsilon."""
+
+    def noise(self) -> str:
+        """Return nothing: a model has no groups."""
+        return ""
 
     @classmethod
     def of(cls, asked: RowModel, dataset: Dataset, account: Account, request: Request) -> RowsWork:

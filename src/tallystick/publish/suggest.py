@@ -134,8 +134,7 @@ class Suggestion:
         if self.says_nothing and not anyway:
             raise Refused(f"{self.says_nothing}; anyway=True takes them all the same")
         caps = {cap.name: cap.value for cap in self.caps}
-        kept = {"max_groups": table.max_groups, "max_rows_per_group": table.max_rows}
-        return table.per_unit(**{**kept, **caps}).bounds(**{b.column: (b.lower, b.upper) for b in self.bounds})
+        return table.per_unit(**{**table.limits, **caps}).bounds(**{b.column: (b.lower, b.upper) for b in self.bounds})
 
     @property
     def reason(self) -> str:
@@ -234,7 +233,7 @@ def suggest_caps(
     few = check.inside("beyond", beyond)
     if not share >= 0.5 or not few <= 0.25:
         raise InvalidInput("within, beyond", (within, beyond), "within from 0.5, and beyond up to 0.25")
-    bare = replace(table, max_groups=None, max_rows=None, declared=())
+    bare = replace(table.per_unit(), declared=())
     groups = tuple(by)
     measures: dict[str, Measure] = {}
     if not isinstance(table.unit, EachRow):

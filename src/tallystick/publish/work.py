@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.cards import card
-from tallystick.errors import BudgetExceeded, DataChanged, IdempotencyConflict, Refused, Remedy, Unavailable
+from tallystick.errors import (
+    BudgetExceeded,
+    DataChanged,
+    IdempotencyConflict,
+    MostlyNoise,
+    Refused,
+    Remedy,
+    Unavailable,
+)
 from tallystick.ledger.chain import check_reason, digest
 from tallystick.ledger.pay import charged_delta
 from tallystick.ledger.texts import AutoKey
@@ -22,6 +30,7 @@ from tallystick.tables import run
 from tallystick.tables.denial import with_plans, with_prices
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.progress import Progress
+from tallystick.tables.reporting.noise import noisy_measures, warned
 from tallystick.tables.reporting.plan import GROUP_SIZES, USUAL_SIZE, details, error_words, summary, title
 from tallystick.tables.sources import NO_NAMES, Names, identity
 
@@ -127,12 +136,26 @@ class Work:
             "error_by_size": {name: _texts(errors) for name, errors in by_size.items()},
             "error_words": error_words(plan, next(iter(by_size.values()), ())),
             "groups": facts["keys"],
-            "warnings": tuple(facts["warnings"]),
+            "warnings": (*facts["warnings"], *self._noisy_measures(sizes)),
             "explained": plan.explain(),
             "title": title(plan.query, self.dataset.name),
-            "summary": tuple(summary(plan, sizes)),
+            "summary": tuple(summary(plan, sizes, self.dataset.group_size)),
             "details": tuple(details(plan)),
         }
+
+    def warn_of_noise(self) -> None:
+        """Warn, before a charge, if the answer will be mostly noise: by the plan and a registered size alone."""
+        text = self.noise()
+        if text and self._earlier() is None:
+            warnings.warn(MostlyNoise(text), stacklevel=4)
+
+    def noise(self) -> str:
+        """Return which measures will be mostly noise, in a sentence; empty without one."""
+        return warned(self.plan, self.dataset.group_size)
+
+    def _noisy_measures(self, sizes: Sequence[int]) -> list[str]:
+        registered = () if self.dataset.group_size is None else (self.dataset.group_size,)
+        return [f"{name}: {text}" for name, text in noisy_measures(self.plan, sizes or registered).items()]
 
     def forms(self) -> run.Forms:
         """Return the question as a statement in SQL would ask it, whose answer may be in the record."""
@@ -215,7 +238,7 @@ class Work:
         said = {"holds": made.holds, "left_out": made.left_out, "noisy": made.noisy, "wide": made.wide}
         removed = [each.to_data() for each in made.removed()]
         facts = {"plan_hash": self.plan.hash, **said, "widths": made.widths(), "removed": removed}
-        facts["effect"] = made.effect
+        facts |= {"effect": made.effect, "standard_errors": made.standard_errors()}
         shown = {"table": released_table(made), "notes": made.notes, "details": tuple(made.details())}
         return self.outcome(made.receipt, fresh=made.fresh, facts=facts, **shown, **found)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
@@ -111,6 +111,14 @@ class Measure(ABC):
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         """Predicted half-width for a group with that many rows; ``numbers`` carry laws only."""
 
+    def deviation(self, numbers: Numbers) -> float | None:
+        """Standard deviation of the noise of its columns; None if that depends on the numbers of the group."""
+        return None
+
+    def span(self, group_size: float) -> float:
+        """Width of the numbers that it can be in a group with that many rows, or people; infinite if not known."""
+        return math.inf
+
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         """One of its cells with both intervals of ``ts.inference``, where those are known."""
         raise Refused(f"a {self.kind} alone has no answer. Try: the measures of ts, sums from 0")
@@ -146,13 +154,24 @@ class Count(Measure):
     limited: ClassVar[str] = "rows"
     counts: ClassVar[bool] = True
     error_needs_size: ClassVar[bool] = False
+    says_limited: bool | None = field(default=None, kw_only=True)
+    """True if its column says in its name that limits per person touch it; None if the name says nothing of limits."""
 
     @property
     def never_negative(self) -> bool:
         return True
 
+    def under(self, *, groups: bool, rows: bool) -> Count:
+        """Return the measure in a question whose limits on groups, or on rows, can leave anything out."""
+        if self.says_limited is None:
+            return self
+        return replace(self, says_limited=groups or (rows and self.by_rows))
+
+    def fields(self, name: str) -> tuple[str, ...]:
+        return (f"{name}_limited",) if self.says_limited else (name,)
+
     def said(self, who: str) -> str:
-        return "number of rows"
+        return f"number of rows, up to the limits per {who}" if self.says_limited else "number of rows"
 
     def parts(self) -> tuple[Part, ...]:
         return (Rows(),)
@@ -162,6 +181,12 @@ class Count(Measure):
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         return numbers[self.parts()[0]].half_width(1.0 - confidence)
+
+    def span(self, group_size: float) -> float:
+        return group_size
+
+    def deviation(self, numbers: Numbers) -> float | None:
+        return numbers[self.parts()[0]].deviation
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         return cell.count(numbers[self.parts()[0]])
@@ -176,7 +201,8 @@ class CountUnits(Count):
     by_rows: ClassVar[bool] = False
 
     def said(self, who: str) -> str:
-        return f"number of {plural(who)} with at least one row, each counted once in a group"
+        number = f"number of {plural(who)} with at least one row, each counted once in a group"
+        return f"{number} and up to the limit on groups" if self.says_limited else number
 
     def parts(self) -> tuple[Part, ...]:
         return (Units(),)
@@ -212,6 +238,10 @@ class ColumnMeasure(Measure):
         if self.missing is not None and not low <= check.finite("missing", self.missing) <= high:
             raise InvalidInput("missing", self.missing, f"None, or a value from {low:g} to {high:g}")
         return replace(self, lower=low, upper=high, whole=kind == "integer")
+
+    def span(self, group_size: float) -> float:
+        low, high = self.limits
+        return high - low
 
     def said(self, who: str) -> str:
         low, high = (typed(end) for end in self.limits)
@@ -290,8 +320,17 @@ class Sum(ColumnMeasure):
         total = numbers[self.total]
         if self.limits[0] == 0.0:
             return total.half_width(1.0 - confidence)
-        spread = math.hypot(total.deviation, self.limits[0] * numbers[self.present].deviation)
-        return total.law.deviations(confidence) * spread
+        return total.law.deviations(confidence) * self.deviation(numbers)
+
+    def deviation(self, numbers: Numbers) -> float:
+        total = numbers[self.total].deviation
+        if self.limits[0] == 0.0:
+            return total
+        return math.hypot(total, self.limits[0] * numbers[self.present].deviation)
+
+    def span(self, group_size: float) -> float:
+        low, high = self.limits
+        return group_size * (high - low)
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         return cell.total(numbers[self.total]) if self.limits[0] == 0.0 else ColumnMeasure.answer(self, numbers, cell)
@@ -363,6 +402,10 @@ class Variance(ColumnMeasure):
         if self.root:
             estimate = estimate.map(np.sqrt)
         return (estimate,)
+
+    def span(self, group_size: float) -> float:
+        reach = self.limits[1] - self.limits[0]
+        return reach / 2.0 if self.root else reach**2 / 4.0
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         reach = self.limits[1] - self.limits[0]
@@ -503,6 +546,12 @@ class Histogram(Measure):
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         return numbers[self.parts()[0]].half_width(1.0 - confidence)
+
+    def deviation(self, numbers: Numbers) -> float | None:
+        return numbers[self.parts()[0]].deviation
+
+    def span(self, group_size: float) -> float:
+        return group_size
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         return cell.count(numbers[self.parts()[0]])

@@ -87,7 +87,7 @@ def with_removed(query: Query, budget: dict[str, Any]) -> Query:
         raise InvalidInput("caps_totals", totals, "True, or False: no totals that what is left out is a share of")
     if share != 0 and not 0.001 <= check.finite("caps_share", share) <= 0.5:
         raise InvalidInput("caps_share", share, "a share of the budget from 0.001 to 0.5, or 0: no report on limits")
-    usual = max(LEAST_SEEN, query.caps.max_groups * query.caps.max_rows)
+    usual = max(LEAST_SEEN, query.caps.most_added(1))
     seen_to = check.count("caps_seen_to", usual if seen_to is None else seen_to, least=1, most=MOST_SEEN)
     removed = removed_parts(query, seen_to, totals) if share else ()
     if removed:

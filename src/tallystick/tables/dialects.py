@@ -62,6 +62,11 @@ def both(left: Tree, right: Tree) -> Tree:
     return exp.Paren(this=exp.And(this=fresh(left), expression=fresh(right)))
 
 
+def either(left: Tree, right: Tree) -> Tree:
+    """One of two conditions, in brackets."""
+    return exp.Paren(this=exp.Or(this=fresh(left), expression=fresh(right)))
+
+
 def whole(value: int) -> Tree:
     """An integer constant."""
     return exp.Literal.number(str(value)) if value >= 0 else exp.Neg(this=exp.Literal.number(str(-value)))

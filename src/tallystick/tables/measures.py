@@ -50,6 +50,27 @@ def count_units(column: str | None = None) -> Measure:
 
 
 @word
+def rows() -> Measure:
+    """Count rows. Where limits per person can leave rows out, the column ends in ``_limited``.
+
+    >>> rows().to_data()
+    {'kind': 'count', 'says_limited': False}
+    """
+    return Count(says_limited=False)
+
+
+@word
+def people(column: str | None = None) -> Measure:
+    """Count the people who have a row, or a row with a value in a column.
+
+    Where the limit on groups can leave people out, the column ends in ``_limited``.
+    """
+    if column is None:
+        return CountUnits(says_limited=False)
+    return CountUnitsWith(column_name(column), says_limited=False)
+
+
+@word
 def units_over_cap() -> Measure:
     """Count the units that have more rows in a group than count there.
 

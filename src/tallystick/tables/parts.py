@@ -5,7 +5,8 @@ Every aggregate is made of parts; equal parts of two aggregates are computed, no
 
     L1 = G * levels * peak        L2^2 = G * levels * peak^2
 
-where ``levels`` counts how often the same rows are added up again (the levels of a tree; otherwise 1).
+where ``levels`` counts how often the same rows are added up again (the levels of a tree; otherwise 1). A limit on the
+rows of a unit in all makes both smaller for parts that count rows: see ``Caps.most_added``.
 """
 
 from __future__ import annotations
@@ -36,18 +37,35 @@ _PACKED = 28
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """Part of the table that one unit can touch: at most this many groups, and rows in each.
-
-    >>> Caps(4, 5).groups_moved(Adjacency.REPLACE)
-    8
-    """
+    """Part of the table that one unit can touch: at most this many groups, and rows in each."""
 
     max_groups: int
     max_rows: int
+    """Rows in each group."""
+    in_all: int | None = None
+    """Rows in all groups together; None if the other two limits allow no more than that."""
 
-    def groups_moved(self, adjacency: Adjacency) -> int:
-        """Groups in which neighbouring tables can differ: adding a unit touches K, replacing one 2K."""
-        return 2 * self.max_groups if adjacency is Adjacency.REPLACE else self.max_groups
+    @property
+    def cuts_first(self) -> bool:
+        """True if L limits the rows of a group before R does: where L is R, no group has more of the R rows anyway."""
+        return self.in_all is not None and self.max_rows < self.in_all
+
+    def most_added(self, order: int) -> int:
+        """Return the largest sum of l^order over the groups of a unit, if l rows count in a group.
+
+        At most K groups have l >= 1, every l is at most L, and their sum is at most R. The sum of powers is convex, so
+        it is largest where as many l as possible are L, and one more is the rest (docs/theory/query-rows-in-all.md).
+
+        >>> Caps(4, 5).most_added(2), Caps(4, 5, in_all=12).most_added(2), Caps(4, 5, in_all=12).most_added(1)
+        (100, 54, 12)
+        """
+        in_one = int(self.max_rows**order)
+        if self.in_all is None:
+            return self.max_groups * in_one
+        full, rest = divmod(self.in_all, self.max_rows)
+        if full >= self.max_groups:
+            return self.max_groups * in_one
+        return full * in_one + int(rest**order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +101,47 @@ class Part(ABC):
         """The size of one integer step in the units of the data."""
         return 2.0**-self.weight_bits
 
+    @property
+    def per_row(self) -> int | None:
+        """The most one row adds to its cell, at one level; None if a cell adds as much for any number of rows."""
+        return 1 << self.weight_bits
+
     def peak(self, caps: Caps) -> int:
         """The most one (unit, group) cell adds, at one level."""
-        return caps.max_rows << self.weight_bits
+        assert self.per_row is not None
+        return caps.max_rows * self.per_row
 
-    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
-        """Amount that a cell of ``rows`` rows adds under the cap of ``most``; ``value`` is its number before the cap.
+    def peak_of(self, most: Integers, caps: Caps) -> Integers:
+        """The most that cells add of which ``most`` rows count."""
+        if self.per_row is None:
+            return np.full_like(most, self.peak(caps))
+        return most * self.per_row
+
+    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: exp.Expr) -> exp.Expr:
+        """Amount that a cell of ``rows`` rows adds if ``most`` of them count; ``value`` is its number before the cap.
 
         value * most / rows, rounded down to a step, where there are more rows than that.
         """
-        scaled = words.divide(compare(exp.Mul, value, whole(most << self.weight_bits)), rows)
+        scaled = words.divide(compare(exp.Mul, value, shifted(most, self.weight_bits)), rows)
         full = compare(exp.Mul, value, whole(1 << self.weight_bits)) if self.weight_bits else value
-        return case([(compare(exp.GT, rows, whole(most)), scaled)], full)
+        return case([(compare(exp.GT, rows, most), scaled)], full)
 
-    def counted(self, value: Integers, rows: Integers, most: int) -> Integers:
+    def counted(self, value: Integers, rows: Integers, most: Integers) -> Integers:
         """Amounts that many cells add, outside of SQL."""
         full = value << self.weight_bits
         over = rows > most
-        full[over] = value[over] * (most << self.weight_bits) // rows[over]
+        full[over] = value[over] * (most[over] << self.weight_bits) // rows[over]
         return full
 
     def norm(self, caps: Caps, adjacency: Adjacency, order: int) -> int:
-        """The norm of that order of what one unit moves, to the power of that order, in integer steps."""
-        return caps.groups_moved(adjacency) * self.levels * int(self.peak(caps) ** order)
+        """The norm of that order of what one unit moves, to the power of that order, in integer steps.
+
+        Replacing a unit moves what the old one and the new one add, at most twice as much to that power.
+        """
+        units = 2 if adjacency is Adjacency.REPLACE else 1
+        if self.per_row is None:  # a number of cells, which the limit on rows in all does not change
+            return units * self.levels * caps.max_groups * int(self.peak(caps) ** order)
+        return units * self.levels * caps.most_added(order) * int(self.per_row**order)
 
     def l1(self, caps: Caps, adjacency: Adjacency) -> int:
         """L1 sensitivity in integer steps."""
@@ -130,10 +166,10 @@ class Rows(Part):
     def label(self) -> str:
         return "rows"
 
-    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
-        return case([(compare(exp.GT, rows, whole(most)), whole(most))], rows)
+    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: exp.Expr) -> exp.Expr:
+        return case([(compare(exp.GT, rows, most), most)], rows)
 
-    def counted(self, value: Integers, rows: Integers, most: int) -> Integers:
+    def counted(self, value: Integers, rows: Integers, most: Integers) -> Integers:
         return np.minimum(rows, most)
 
 
@@ -147,13 +183,17 @@ class Units(Part):
     def label(self) -> str:
         return "units"
 
+    @property
+    def per_row(self) -> None:
+        return None
+
     def peak(self, caps: Caps) -> int:
         return 1
 
-    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
+    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: exp.Expr) -> exp.Expr:
         return whole(1)
 
-    def counted(self, value: Integers, rows: Integers, most: int) -> Integers:
+    def counted(self, value: Integers, rows: Integers, most: Integers) -> Integers:
         return np.ones_like(rows)
 
 
@@ -230,8 +270,9 @@ class Gridded(Added):
         """As many as fit where values are few: a whole number from 0 to 1 has no other steps to be weighted in."""
         return max(0, min(WEIGHT_BITS, STEP_BITS - self.most.bit_length()))
 
-    def peak(self, caps: Caps) -> int:
-        return caps.max_rows * self.most << self.weight_bits
+    @property
+    def per_row(self) -> int:
+        return self.most << self.weight_bits
 
     def in_row(self, words: Words, value: exp.Expr) -> exp.Expr:
         return exp.Coalesce(this=self._small(words, value), expressions=[whole(0)])
@@ -388,6 +429,10 @@ class SortedCells(Protocol):
         """The rows of every cell."""
 
     @property
+    def most(self) -> Integers:
+        """The number of rows of every cell that count, at most; of cells that are left out it says nothing."""
+
+    @property
     def start(self) -> Integers:
         """The first cell of every unit."""
 
@@ -398,8 +443,8 @@ class SortedCells(Protocol):
     def units(self, places: NDArray[np.intp]) -> Integers:
         """The units of some cells, as numbers in order."""
 
-    def counted(self, part: Added | None = None) -> Iterator[tuple[Integers, list[Integers]]]:
-        """The rows of cells that count, and what these add to a part; some cells at a time."""
+    def counted(self, part: Added | None = None) -> Iterator[tuple[Integers, Integers, list[Integers]]]:
+        """The rows of cells that count, how many of them count, and what these add to a part; some cells at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,12 +508,11 @@ class RowsOver(OfTable):
         return self.seen_to << WEIGHT_BITS
 
     def of_sorted(self, cells: SortedCells) -> Sequence[int]:
-        most = cells.caps.max_rows
-        touched = np.flatnonzero(cells.out | (cells.rows > most))
+        touched = np.flatnonzero(cells.out | (cells.rows > cells.most))
         if not len(touched):
             return (0,)
         rows = cells.rows[touched]
-        lost = np.where(cells.out[touched], rows, rows - most)
+        lost = np.where(cells.out[touched], rows, rows - cells.most[touched])
         lost_by_unit = np.add.reduceat(lost, _first_cells(cells.units(touched)))
         return (int(np.minimum(lost_by_unit, self.seen_to).sum()) << WEIGHT_BITS,)
 
@@ -499,7 +543,7 @@ class Outside(Added, OfTable):
         return 2
 
     def peak(self, caps: Caps) -> int:
-        return caps.max_groups * caps.max_rows << WEIGHT_BITS
+        return caps.most_added(1) << WEIGHT_BITS
 
     def in_row(self, words: Words, value: exp.Expr) -> exp.Expr:
         below, above = self._are(words, value)
@@ -515,10 +559,10 @@ class Outside(Added, OfTable):
 
     def of_sorted(self, cells: SortedCells) -> Sequence[int]:
         ends = [0] * self.width
-        for rows, sums in cells.counted(self):
+        for rows, most, sums in cells.counted(self):
             for end, values in enumerate(sums):
                 if values.any():
-                    ends[end] += int(self.counted(values, rows, cells.caps.max_rows).sum())
+                    ends[end] += int(self.counted(values, rows, most).sum())
         return ends
 
     def unpacked(self, words: Words, value: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
@@ -528,6 +572,13 @@ class Outside(Added, OfTable):
     def _are(self, words: Words, value: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
         below = compare(exp.LT, value, words.double(self.lower))
         return below, compare(exp.GT, value, words.double(self.upper))
+
+
+def shifted(number: exp.Expr, bits: int) -> exp.Expr:
+    """A whole number times 2^bits."""
+    if isinstance(number, exp.Literal):
+        return whole(int(number.this) << bits)
+    return compare(exp.Mul, number, whole(1 << bits)) if bits else number
 
 
 def level_sizes(height: int) -> list[int]:

@@ -4,13 +4,15 @@ taken    unit, group and measured doubles of every row that counts, where they a
          stages see the same rows even if the source changes meanwhile
 cells    one line per (unit, group): rows, and per measured column total, squares and rows with a value
 ranked, and dropped or kept                         see ``capping.py``: at most K groups per unit
-totals   integers per group; a cell of c > L rows keeps weight L/c, rounded down
+beyond and limited                                  the same: at most R rows per unit in all, where that is asked
+totals   integers per group; a cell of c rows of which l < c count keeps weight l/c, rounded down
 bins     integers per group and bin, weighted the same way
 removed  integers of the whole table, each in one line: units and rows over the caps, values beyond the bounds, totals
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from tallystick.tables import trial
-from tallystick.tables.capping import OUT, ROWS, SIGN, UNIT, Capping
+from tallystick.tables.capping import MOST, OUT, ROWS, SIGN, UNIT, Capping, most_of
 from tallystick.tables.dialects import (
     LONGEST_TEXT,
     SATURATED_TOTAL,
@@ -225,7 +227,11 @@ class _Compiler:
             if self.query.columns and not self.marks:
                 capping = self._capping()
                 stages += [("_ranked", capping.ranked()), ("_dropped", capping.dropped())]
-                if self.binned:
+                if self.query.caps.in_all is not None:
+                    stages += [("_kept", capping.kept()), ("_beyond", capping.beyond())]
+                    stages.append(("_limited", capping.limited()))
+                    cells = table("_limited")
+                elif self.binned:
                     stages.append(("_kept", capping.kept()))
                     cells = table("_kept")
                 else:
@@ -458,14 +464,14 @@ class _Compiler:
         return Capping(
             words=self.words,
             salt=self.salt,
-            most=self.query.caps.max_groups,
+            caps=self.query.caps,
             unit_kind=type_of(unit),
             groups=tuple(zip(self.group_names, self._kinds(), strict=True)),
             numbers=(ROWS, *(f"_s{i}" for i in range(len(self.flat)))),
         )
 
     def _totals(self, cells: Tree) -> exp.Query:
-        most = self.query.caps.max_rows
+        most = most_of(self.query.caps)
         keys = [name(column) for column in self.group_names]
         chosen = _select(*keys).from_(cells.copy()).group_by(*(key.copy() for key in keys))
         places: dict[Part, str] = {part: f"_s{i}" for i, part in enumerate(self.flat)}
@@ -481,20 +487,26 @@ class _Compiler:
     def _over(self) -> exp.Query:
         """Queries about the units over a cap, added up over them.
 
-        A unit is over the cap on groups if and only if a cell of it is dropped, and the rows it loses are those above
-        the cap in every cell, and the others of the cells that are dropped.
+        A unit is over the cap on groups if and only if a cell of it is dropped. It loses the rows above the cap in
+        every cell and the others of the dropped cells. Of a kept cell it also loses those that the cap on rows in all
+        takes.
         """
         caps = self.query.caps
         most, more = whole(caps.max_rows), compare(exp.GT, name(ROWS), whole(caps.max_rows))
-        lost = []
+        lost: list[exp.Query] = []
         wide = next((part for part in self.over if isinstance(part, UnitsOver) and part.groups), None)
         if any(part != wide for part in self.over):
             above = compare(exp.Sub, name(ROWS), most)
             lost.append(_lines(whole(0), whole(1), above).from_(table("_cells")).where(more))
-        if wide is not None:
+        if self.query.can_leave_out[0]:
             kept = case([(more, most.copy())], name(ROWS))
             lost.append(_lines(whole(1), whole(0), kept).from_(table("_dropped")))
-        lines = lost[0] if len(lost) == 1 else exp.union(lost[0], lost[1], distinct=False)
+        if caps.in_all is not None:
+            kept = case([(more, most.copy())], name(ROWS))
+            fewer = compare(exp.GT, kept, name(MOST))
+            beyond = _lines(whole(0), whole(0), compare(exp.Sub, kept, name(MOST)))
+            lost.append(beyond.from_(table("_beyond")).where(fewer))
+        lines: exp.Query = functools.reduce(lambda a, b: exp.union(a, b, distinct=False), lost)
         units, total = _select().from_(lines.subquery("_l")).group_by(name(UNIT)), _select()
         for i, part in enumerate(self.over):
             # a sum of rows that there are: no engine's integers are too small for it
@@ -510,7 +522,7 @@ class _Compiler:
 
     def _outside(self, cells: Tree) -> exp.Query:
         """Values beyond the bounds, at the weight that the caps leave their rows; few cells have any."""
-        most, caps = self.query.caps.max_rows, self.query.caps
+        most, caps = most_of(self.query.caps), self.query.caps
         chosen, some = _select().from_(cells.copy()), []
         for part in self.outside:
             packed = name(f"_s{self.flat.index(part)}")
@@ -536,19 +548,20 @@ class _Compiler:
 
     def _added_by_unit(self, part: OfTable) -> list[Tree]:
         """Amount that one unit adds to each number of a part."""
-        caps = self.query.caps
-        more, out = compare(exp.GT, name(ROWS), whole(caps.max_rows)), name(OUT) if self.marks else exp.false()
+        caps, most = self.query.caps, most_of(self.query.caps)
+        out = name(OUT) if self.marks else exp.false()
         if isinstance(part, UnitsOver):
+            more = compare(exp.GT, name(ROWS), whole(caps.max_rows))
             over = case([(out if part.groups else more, whole(part.peak(caps)))], whole(0))
             return [exp.Max(this=over)]
         if isinstance(part, RowsOver):
-            lost = [(out, name(ROWS))] if any(isinstance(p, UnitsOver) and p.groups for p in self.over) else []
-            above = compare(exp.Sub, name(ROWS), whole(caps.max_rows))
+            lost = [(out, name(ROWS))] if self.query.can_leave_out[0] else []
+            more, above = compare(exp.GT, name(ROWS), most), compare(exp.Sub, name(ROWS), most)
             few = self.words.sum(case([*lost, (more, above)], whole(0)), part.seen_to, 1)
             return [compare(exp.Mul, few, whole(1 << WEIGHT_BITS))]
         if isinstance(part, Outside):
             values = part.unpacked(self.words, name(f"_s{self.flat.index(part)}"))
-            kept = [part.contribution(self.words, value, name(ROWS), caps.max_rows) for value in values]
+            kept = [part.contribution(self.words, value, name(ROWS), most) for value in values]
             return [self.words.sum(case([(out, whole(0))], value), SATURATED_TOTAL, part.peak(caps)) for value in kept]
         assert isinstance(part, Seen)
         return [part.of_unit(self.words, out, caps)]
@@ -570,7 +583,7 @@ class _Compiler:
         inside = inside.group_by(*(key.copy() for key in keys), name(BIN, "_r"))
         same = [exp.EQ(this=name(c, "_b"), expression=name(c, "_c")) for c in self._keys()]
         caps = self.query.caps
-        weight = part.contribution(self.words, name("_in", "_b"), name(ROWS, "_c"), caps.max_rows)
+        weight = part.contribution(self.words, name("_in", "_b"), name(ROWS, "_c"), most_of(caps, "_c"))
         kept = exp.alias_(cells.copy(), "_c", table=True)
         out = _select(*groups, name(BIN, "_b")).from_(inside.subquery("_b")).join(kept, on=exp.and_(*same))
         return out.select(self.words.sum(weight, SATURATED_TOTAL, part.peak(caps))).group_by(*groups, name(BIN, "_b"))

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallystick import __version__
+from tallystick.accounting import check
 from tallystick.digits import people, up
 from tallystick.drawing import bars
-from tallystick.errors import LedgerIntegrity
+from tallystick.errors import LedgerIntegrity, Refused
 from tallystick.printing import escaped, html_text, json_text, visible
 from tallystick.regular_file import written_whole
 from tallystick.tables.aggregates import public_bounds
@@ -129,6 +130,29 @@ class Release(Columns):
             if known.size:
                 found[name] = {"median": float(np.median(known)), "largest": float(known.max())}
         return found
+
+    def standard_errors(self) -> dict[str, float]:
+        """Standard deviations of the noise of each column, as far as they are the same in every group.
+
+        Counts, sums and bins have one. It is about the privacy noise alone, as the intervals are.
+        """
+        numbers, found = self.numbers, dict[str, float]()
+        for name, measure in self.plan.query.measures:
+            deviation = measure.deviation(numbers)
+            if deviation is not None:
+                found |= dict.fromkeys(measure.fields(name), deviation)
+        return found
+
+    def together(self, *, confidence: float = CONFIDENCE) -> dict[str, Estimate]:
+        """Each column with intervals that hold in all groups at once, in 95 of 100 releases.
+
+        Each of the m groups is taken at confidence 1 - a/m, so that one of them misses with probability a at most.
+        Groups that were found in the data are refused: those that are shown are not all that there are.
+        """
+        if self.plan.threshold is not None:
+            raise Refused("no intervals for all groups together: these groups were found in the data. Use public keys")
+        miss = (1.0 - check.inside("confidence", confidence)) / max(1, len(self))
+        return self.estimates(confidence=1.0 - miss)
 
     def answers(self, field: str, *, of: int | None = None) -> dict[tuple[Any, ...], Answer]:
         """The cells of one column for ``ts.inference``, by their groups: each with its own two intervals.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.tables.capping import PRIME
-from tallystick.tables.parts import Integers
+from tallystick.tables.parts import Caps, Integers
 
 BITS = 62
 """One less than are never negative: the word after a cell is one, too."""
@@ -272,6 +272,53 @@ def dropped(cells: Cells, start: Integers, groups: Groups, most: int, names: Nam
         cut = ranked[first + most] & ((1 << PRIME.bit_length()) - 1)
         out[here] = place >= np.repeat(cut, count)
     return out
+
+
+def counting(
+    cells: Cells, start: Integers, groups: Groups, out: NDArray[np.bool_], caps: Caps, names: Named
+) -> Integers:
+    """Number of rows of every cell that count, at most: the cap, or less if its unit has more rows than count in all.
+
+    ``capping.py`` has the rule. Ties of places are broken by the group.
+    """
+    same = np.broadcast_to(np.int64(caps.max_rows), len(cells))  # one number, not an array of it
+    if caps.in_all is None or not len(cells):
+        return same
+    own = np.minimum(cells.rows, caps.max_rows) if caps.cuts_first else cells.rows.copy()
+    own[out] = 0
+    total = np.add.reduceat(own, start)
+    beyond = np.flatnonzero(total > caps.in_all)
+    if not len(beyond):
+        return same
+    most = same.copy()
+    sizes = np.diff(start, append=len(cells))
+    slope, shift = names.lines(cells.columns[0].decoded(cells.words[start[beyond]]))
+    keys = [column.decoded(groups.words) for column in cells.columns[1:]]
+    point, rank = names.points(keys), _ranks(keys)
+    for begin in range(0, len(beyond), _UNITS_AT_ONCE):
+        some = slice(begin, begin + _UNITS_AT_ONCE)
+        count = sizes[beyond[some]]
+        first = np.cumsum(count) - count
+        here = np.repeat(start[beyond[some]] - first, count) + np.arange(int(count.sum()))
+        unit = np.repeat(np.arange(len(count)), count)
+        group = groups.of(cells.words[here])
+        place = (point[group] * slope[some][unit] + shift[some][unit]) % PRIME
+        here = here[np.lexsort((rank[group], place, unit))]  # units stay in their order
+        ended = np.cumsum(own[here])
+        so_far = ended - (ended[first] - own[here[first]])[unit]
+        whole = total[beyond[some]][unit]
+        offset = shift[some][unit] % whole
+        after, before = so_far * caps.in_all + offset, (so_far - own[here]) * caps.in_all + offset
+        most[here] = after // whole - before // whole
+    return most
+
+
+def _ranks(keys: Sequence[NDArray[Any]]) -> Integers:
+    """The places of groups in the order of their keys; texts are compared as SQL does, byte by byte."""
+    columns = [np.unique(key, return_inverse=True)[1] for key in keys]
+    ranks = np.empty(len(columns[0]), dtype=np.int64)
+    ranks[np.lexsort(columns[::-1])] = np.arange(len(ranks))
+    return ranks
 
 
 def unit_starts(cells: Cells) -> Integers:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tallystick.tables.capping import LISTED, NAMED, UNIT
 from tallystick.tables.dialects import SATURATED_TOTAL
 from tallystick.tables.parts import Added, Caps, Integers, OfTable, Part
-from tallystick.tables.sorted_cells import AT_ONCE, Cells, Groups, cells_of, dropped, unit_starts
+from tallystick.tables.sorted_cells import AT_ONCE, Cells, Groups, cells_of, counting, dropped, unit_starts
 
 if TYPE_CHECKING:
     from tallystick.tables.engines.base import SortingEngine
@@ -53,7 +53,8 @@ def sums_of(engine: SortingEngine, sorting: Sorting, query: Query) -> Sums:
     out = np.zeros(len(cells), dtype=np.bool_)
     if sorting.lines:
         out = dropped(cells, start, groups, query.caps.max_groups, names)
-    marked = Marked(cells, start, out, query.caps, _places(sorting))
+    most = counting(cells, start, groups, out, query.caps, names)
+    marked = Marked(cells, start, out, most, query.caps, _places(sorting))
     some, numbers = totals(marked, groups, query.parts)
     keys = [column.decoded(groups.words[some]).tolist() for column in cells.columns[1:]]
     return Sums(keys, numbers, removed(marked, query.removed))
@@ -108,6 +109,8 @@ class Marked:
     cells: Cells
     start: Integers
     out: NDArray[np.bool_]
+    most: Integers
+    """Of each cell how many rows count, at most."""
     caps: Caps
     places: Mapping[Added, tuple[int, ...]]
     """Of each part which sums are its."""
@@ -121,23 +124,23 @@ class Marked:
         """The units of some cells, as numbers in order."""
         return self.cells.words[places] >> self.cells.grouping
 
-    def counted(self, part: Added | None = None) -> Iterator[tuple[Integers, list[Integers]]]:
-        """The rows of cells that count, and what these add to a part; some cells at a time."""
+    def counted(self, part: Added | None = None) -> Iterator[tuple[Integers, Integers, list[Integers]]]:
+        """The rows of cells that count, how many of them count, and what these add to a part; some cells at a time."""
         places = () if part is None else self.places[part]
         for begin in range(0, len(self.cells), AT_ONCE):
             some = slice(begin, begin + AT_ONCE)
             inside = ~self.out[some]
             sums = [self.cells.sums[place][some][inside].astype(np.int64) for place in places]
-            yield self.cells.rows[some][inside], sums
+            yield self.cells.rows[some][inside], self.most[some][inside], sums
 
-    def kept(self) -> Iterator[Cells]:
-        """The cells that count, some at a time."""
+    def kept(self) -> Iterator[tuple[Cells, Integers]]:
+        """The cells that count, and how many of their rows count; some at a time."""
         for begin in range(0, len(self.cells), AT_ONCE):
             some = slice(begin, begin + AT_ONCE)
             inside = ~self.out[some]
             rows, words = self.cells.rows[some][inside], self.cells.words[some][inside]
             sums = (each[some][inside].astype(np.int64) for each in self.cells.sums)
-            yield Cells(words, self.cells.columns, rows, tuple(sums))
+            yield Cells(words, self.cells.columns, rows, tuple(sums)), self.most[some][inside]
 
     def sums(self, part: Added, cells: Cells) -> list[Integers]:
         """Amounts that the rows of every cell add to a part."""
@@ -149,15 +152,16 @@ def totals(marked: Marked, groups: Groups, parts: Sequence[Part]) -> tuple[NDArr
     count, caps = len(groups.words), marked.caps
     found = {part: np.zeros(count, dtype=np.int64) for part in parts}
     there = np.zeros(count, dtype=np.bool_)
-    for cells in marked.kept():
+    for cells, most in marked.kept():
         index = groups.of(cells.words)
         there[index] = True
         for part, total in found.items():
             value = part.of_sums(marked.sums(part, cells)) if isinstance(part, Added) else cells.rows
-            peak = part.peak(caps)
             # What is paid for is 0 to the peak: a part that adds more or less would be a mistake, and does not all the
             # same.
-            _add(total, index, np.clip(part.counted(value, cells.rows, caps.max_rows), 0, peak), peak)
+            largest = part.peak(caps) if caps.in_all is None else part.peak_of(most, caps)
+            added = np.clip(part.counted(value, cells.rows, most), 0, largest)
+            _add(total, index, added, part.peak(caps))
     some = np.flatnonzero(there)
     return some, {part: total[some] for part, total in found.items()}
 

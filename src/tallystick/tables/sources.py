@@ -410,6 +410,12 @@ def request(plan: str, table: str, data: str, names: Mapping[str, str] | None = 
     return f"{text} as {json.dumps(dict(names), sort_keys=True)}" if names else text
 
 
+COMPUTED: Final = "computed_intervals"
+"""The field of a stored answer that says: a statement gives intervals to what it computes from released numbers.
+Answers of earlier versions lack it, and keep the columns that they had.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """The names that a statement in SQL gives to columns of its plan; they are stored with the answer.
@@ -422,7 +428,7 @@ class Names:
 
     def to_data(self) -> dict[str, Any]:
         """The fields of a stored answer."""
-        return {"names": dict(self.called)} | ({"shared": True} if self.is_shared else {})
+        return {"names": dict(self.called), COMPUTED: True} | ({"shared": True} if self.is_shared else {})
 
     def require_same(self, answer: Mapping[str, Any], key: str | None) -> None:
         """Raise if the answer was stored for a request with other names; answers of earlier versions have no names."""

@@ -19,13 +19,14 @@ from tallystick.ledger.pay import charged_delta
 from tallystick.printing import html_text, is_visible, json_text
 from tallystick.strict_json import read, same, written
 from tallystick.tables import expressions, local, run
-from tallystick.tables.aggregates import Measure
+from tallystick.tables.aggregates import Count, Measure
 from tallystick.tables.budget import PartNoise, errors, for_gaussian_account, lone_probability, priced, threshold
 from tallystick.tables.denial import payable_examples, ways_to_groups
 from tallystick.tables.dialects import DIALECTS
 from tallystick.tables.each_unit import EachUnit
 from tallystick.tables.expressions import Expression
 from tallystick.tables.fixed_point import bounds
+from tallystick.tables.implied import implied_keys
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, private_keys, public_keys, public_table
 from tallystick.tables.local import LocalStep
 from tallystick.tables.measures import measure_from_data
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 FORMAT = "tallystick/table/1"
 MOST_GROUPS = 10_000
 MOST_ROWS = 1_024
+IN_ALL = "max_rows_in_all"
+"""The name of the limit on rows in all in stored tables. There, ``max_rows`` is the limit in each group."""
 LONGEST_TEXT = 1 << 29
 """A plan or table as text may hold five million public keys."""
 
@@ -73,6 +76,8 @@ class Table(local.UnitSteps):
     steps: tuple[Step, ...] = ()
     max_groups: int | None = None
     max_rows: int | None = None
+    """Rows of a unit in each group."""
+    max_rows_in_all: int | None = None
     declared: tuple[tuple[str, float, float], ...] = ()
 
     def __post_init__(self) -> None:
@@ -199,17 +204,42 @@ class Table(local.UnitSteps):
             kept[name] = bounds(*pair)
         return replace(self, declared=tuple((name, *pair) for name, pair in sorted(kept.items())))
 
-    def per_unit(self, *, max_groups: int | None = None, max_rows_per_group: int | None = None) -> Table:
-        """Cap what one unit contributes: at most this many groups, and in each as much as this many rows.
+    def per_unit(
+        self,
+        *,
+        max_groups: int | None = None,
+        max_rows_per_group: int | None = None,
+        max_rows: int | None = None,
+    ) -> Table:
+        """Cap what one unit contributes: at most this many groups, in each as much as this many rows, and rows in all.
 
         If a unit has more rows in a group, each counts less, and all together as that many; one with more groups keeps
-        those whose keyed hash is smallest. Both depend on the unit's own rows alone.
+        those whose keyed hash is smallest. If ``max_rows`` is less than what that leaves, so many rows count: the same
+        share of each group's, rounded up or down by the keyed hash. All of it depends on the unit's own rows alone.
+        ``max_rows`` alone is enough: a unit with that many rows is in no more groups, and has no more rows in one.
         """
         if max_groups is not None:
             max_groups = check.count("max_groups", max_groups, least=1, most=MOST_GROUPS)
         if max_rows_per_group is not None:
             max_rows_per_group = check.count("max_rows_per_group", max_rows_per_group, least=1, most=MOST_ROWS)
-        return replace(self, max_groups=max_groups, max_rows=max_rows_per_group)
+        if max_rows is not None:
+            max_rows = check.count("max_rows", max_rows, least=1, most=MOST_GROUPS * MOST_ROWS)
+        return replace(self, max_groups=max_groups, max_rows=max_rows_per_group, max_rows_in_all=max_rows)
+
+    @property
+    def limits(self) -> dict[str, int | None]:
+        """The caps as ``per_unit`` takes them."""
+        return {
+            "max_groups": self.max_groups,
+            "max_rows_per_group": self.max_rows,
+            "max_rows": self.max_rows_in_all,
+        }
+
+    @property
+    def rows_in_a_group(self) -> int | None:
+        """The number of rows of a unit that count in one group, at most; None without a cap that says so."""
+        known = [cap for cap in (self.max_rows, self.max_rows_in_all) if cap is not None]
+        return min(known, default=None)
 
     def as_groups(self, column: str) -> list[Remedy]:
         """The type under which a column of numbers makes groups, if the caller declares its type."""
@@ -217,7 +247,11 @@ class Table(local.UnitSteps):
         return [Remedy("declare_type", column=column, type="integer")] if is_declared else []
 
     def group_by(self, *columns: str, keys: Iterable[Any] | PrivateKeys | None = None) -> Grouped:
-        """Group by columns, with public ``keys`` (all of them appear) or ``ts.private_keys(delta=...)``."""
+        """Group by columns, with public ``keys`` (all of them appear) or ``ts.private_keys(delta=...)``.
+
+        Keys that follow from what is public need not be listed: truth values, whole numbers between bounds, months and
+        other parts of dates, cuts and choices among constants, up to 1,000 of them together.
+        """
         for name in columns:
             kind = self.schema.type_of(column_name(name))
             if kind not in GROUPABLE:
@@ -229,6 +263,9 @@ class Table(local.UnitSteps):
             if keys is not None:
                 raise InvalidInput("keys", "keys", "no keys: without group_by columns there is one total")
             return Grouped(self, (), None)
+        implied = implied_keys(self, columns) if keys is None else None
+        if implied is not None:
+            return Grouped(self, tuple(columns), implied)
         if keys is None:
             raise Refused(
                 "which groups appear can itself reveal someone",
@@ -258,6 +295,8 @@ class Table(local.UnitSteps):
             "max_groups": self.max_groups,
             "max_rows": self.max_rows,
             "bounds": [list(line) for line in self.declared],
+            # tables without this cap keep the form, and plans the hash, that they had before there was one
+            **({} if self.max_rows_in_all is None else {IN_ALL: self.max_rows_in_all}),
         }
 
     def as_other(self) -> dict[str, Any]:
@@ -283,7 +322,9 @@ class Table(local.UnitSteps):
                 raise InvalidInput("format", data["format"], FORMAT)
             source, adjacency = source_from_data(data["source"]), check.adjacency(data["adjacency"])
             table = _stepped(data, source, adjacency, account)
-            table = table.per_unit(max_groups=data["max_groups"], max_rows_per_group=data["max_rows"])
+            table = table.per_unit(
+                max_groups=data["max_groups"], max_rows_per_group=data["max_rows"], max_rows=data.get(IN_ALL)
+            )
             return table.bounds(**{name: (low, high) for name, low, high in data["bounds"]})
 
 
@@ -380,8 +421,14 @@ class Query:
             with of_source(table.source):
                 bound.append((name, measure.bound(table.schema, declared)))
         query = cls(table, grouped.columns, grouped.keys, tuple(bound), _caps(grouped, [m for _, m in bound]))
+        query = replace(query, measures=tuple((name, query._named(measure)) for name, measure in bound))
         query._check_size()
         return query
+
+    def _named(self, measure: Measure) -> Measure:
+        """Return the measure with a column that says whether limits per person can touch it."""
+        groups, rows = self.can_leave_out
+        return measure.under(groups=groups, rows=rows) if isinstance(measure, Count) else measure
 
     def __repr__(self) -> str:
         return f"<Query {one_line(self)}; no cost yet: .plan(rho=...)>"
@@ -484,19 +531,31 @@ class Query:
 
 
 def _caps(grouped: Grouped, measures: list[Measure]) -> Caps:
-    table = grouped.table
+    table, in_all = grouped.table, grouped.table.max_rows_in_all
     if isinstance(table.unit, EachRow):
         return Caps(1, 1)
     only_units = all(part == UNITS for measure in measures for part in measure.parts())
     rows = 1 if only_units and table.max_rows is None else table.max_rows
     groups = 1 if not grouped.columns else table.max_groups
+    if in_all is not None:  # it is a limit on groups, and on the rows in one, too
+        groups = _smaller(groups, in_all, MOST_GROUPS)
+        rows = _smaller(rows, in_all, MOST_ROWS)
     if isinstance(grouped.keys, PublicTable) and groups is not None:
         groups = min(groups, len(grouped.keys.rows))
     if rows is None or groups is None:
         missing = ["max_rows_per_group"] if groups is not None else ["max_groups", "max_rows_per_group"]
         remedies = [Remedy("declare_caps", caps=missing)]
         raise Refused("one unit could contribute without limit", code="no_caps", remedies=remedies)
-    return Caps(groups, rows)
+    if only_units or in_all is None or groups * rows <= in_all:
+        return Caps(groups, rows)
+    return Caps(groups, rows, in_all)
+
+
+def _smaller(cap: int | None, in_all: int, most: int) -> int | None:
+    """The smaller of a cap and that on rows in all, which alone is one if it is not larger than caps may be."""
+    if cap is None:
+        return in_all if in_all <= most else None
+    return min(cap, in_all)
 
 
 # A plan: a question with its price and its error, frozen before any data is opened.

@@ -30,13 +30,17 @@ class UnitsWith(Present):
     def weight_bits(self) -> int:
         return 0
 
+    @property
+    def per_row(self) -> None:
+        return None
+
     def peak(self, caps: Caps) -> int:
         return 1
 
-    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
+    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: exp.Expr) -> exp.Expr:
         return case([(compare(exp.GT, value, whole(0)), whole(1))], whole(0))
 
-    def counted(self, value: Integers, rows: Integers, most: int) -> Integers:
+    def counted(self, value: Integers, rows: Integers, most: Integers) -> Integers:
         return (value > 0).astype(np.int64)
 
 

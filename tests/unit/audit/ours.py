@@ -135,6 +135,8 @@ def estimators() -> Iterator[Attack]:
 MEASURES: dict[str, Any] = {
     "count": ts.count,
     "count_units": ts.count_units,
+    "rows": ts.rows,
+    "people": ts.people,
     "count_units_with": lambda: ts.count_units("v"),
     "units_over_cap": ts.units_over_cap,
     "rows_over_cap": lambda: ts.rows_over_cap(3),

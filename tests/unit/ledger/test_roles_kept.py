@@ -55,6 +55,22 @@ def test_the_state_about_people_is_the_same_as_data(team):
     assert authority.to_data(again) == data
 
 
+def test_a_copy_of_the_state_changes_apart(team):
+    """A turn that is undone has changed a copy only."""
+    found = team.authority
+    before = authority.to_data(found)
+    again = found.copy()
+    assert again == found
+    for name in authority.to_data(found):
+        value = getattr(again, name)
+        if isinstance(value, dict):
+            for each in value.values():
+                if isinstance(each, (dict, list)):
+                    each.clear()
+            value.clear()
+    assert authority.to_data(found) == before
+
+
 def test_a_check_from_a_checkpoint_says_what_a_full_one_says(team):
     team.ledger.make_checkpoint()
     go_on(team)

@@ -11,4 +11,4 @@ SHARED = {"deadline": None, "stateful_step_count": 40}
 
 
 def test_a_ledger_with_roles_does_what_the_model_says():
-    run_state_machine_as_test(Machine, settings=settings(max_examples=12, **SHARED))
+    run_state_machine_as_test(Machine, settings=settings(max_examples=25, **SHARED))

@@ -43,6 +43,28 @@ def test_a_dataset_is_added_listed_and_shown(run, here) -> None:
         assert book.verify().problems == ()
 
 
+def test_a_limit_on_rows_in_all_is_enough_to_ask_for_groups_and_is_kept_by_updates(run, here) -> None:
+    added = run(*ADD, "--max-rows", "60")
+    assert added.code == 0, added.errors
+    assert "patient_id: at most 60 rows in all" in added.out
+    assert "only totals of people" not in added.out
+    (here / "wards.csv").write_text("ward\na\nb\n")
+    asked = ["--by", "ward", "--keys", "wards.csv", "--measures", "count,count_units", "--rho", "0.01"]
+    planned = run("publish", "plan", "visits", *asked)
+    assert planned.code == 0, planned.errors
+    assert "a patient counts in at most 2 groups, with at most 60 rows in all" in planned.out
+    updated = run("dataset", "update", "visits", "--max-rows-per-group", "40")
+    assert "at most 40 rows in each, 60 rows in all" in updated.out, updated.out
+    assert run("dataset", "show", "visits", "--json").document["found"]["table"]["max_rows_in_all"] == 60
+    changed = run("dataset", "update", "visits", "--max-rows", "50", "--json").document["found"]["changes"]
+    assert changed == {"max_rows_in_all": [60, 50]}
+
+
+def test_a_limit_on_rows_in_all_beyond_what_a_group_may_have_needs_one_on_that(run, here) -> None:
+    added = run(*ADD, "--max-rows", "5000")
+    assert "without --max-rows-per-group only totals of people" in added.out
+
+
 def test_no_datasets_yet_is_said(run, here) -> None:
     assert "No datasets yet" in run("dataset", "list").out
 

@@ -16,7 +16,7 @@ from tallystick.tables.estimates import Noisy
 from tallystick.tables.parts import Binned, ColumnPart, Gridded, Outside, Part, Rows, Total, UnitsOver
 from tallystick.tables.plan import Plan
 from tallystick.tables.reporting.rows import CellRowsOver, CellsOver
-from tallystick.tables.reporting.totals import RowsCounted, UnitsSeen
+from tallystick.tables.reporting.totals import RowsCounted, UnitsBeyond, UnitsSeen
 from tallystick.tables.units_with import UnitsWith
 
 STEPS = 2**16
@@ -47,6 +47,8 @@ def awkward(rows: int = 1500, seed: int = 0) -> pa.Table:
 
 
 PRIME = 2**31 - 1
+Cell = tuple[Any, Any, list[dict[str, Any]], int]
+"""Unit, group, rows, and how many of them count."""
 
 
 def md5_of(salt: str, *pieces: Any) -> str:
@@ -66,17 +68,17 @@ def place_of(salt: str, unit: Any, group: tuple[Any, ...]) -> int:
 def expected(plan: Plan, rows: list[dict[str, Any]]) -> dict[Part, dict[Any, Any]]:
     """The integers of every part by group, read off the rules row by row. Groups are tuples of values."""
     kept, _ = _capped(plan, rows)
-    return {part: _total(part, kept, plan.query.caps.max_rows) for part in plan.query.parts}
+    return {part: _total(part, kept) for part in plan.query.parts}
 
 
 def removed(plan: Plan, rows: list[dict[str, Any]]) -> dict[Part, list[int]]:
     """The integers about the whole table, read off the rules unit by unit, in steps of 2^-16."""
     kept, cells = _capped(plan, rows)
-    most, found = plan.query.caps.max_rows, {}
+    found: dict[Part, list[int]] = {}
     for part in plan.query.removed:
         if isinstance(part, Outside):
             ends = [0, 0]
-            for _, _, own in kept:
+            for _, _, own, most in kept:
                 values = [value for row in own if (value := _value(part, row)) is not None]
                 for end, number in enumerate(
                     (sum(v < part.lower for v in values), sum(v > part.upper for v in values))
@@ -86,19 +88,21 @@ def removed(plan: Plan, rows: list[dict[str, Any]]) -> dict[Part, list[int]]:
         elif isinstance(part, UnitsOver):
             sizes = [len(groups) if part.groups else max(map(len, groups.values())) for groups in cells.values()]
             found[part] = [STEPS * sum(size > part.cap for size in sizes)]
+        elif isinstance(part, UnitsBeyond):
+            found[part] = [STEPS * sum(sum(map(len, groups.values())) > part.cap for groups in cells.values())]
         elif isinstance(part, UnitsSeen):
             found[part] = [STEPS * len(cells)]
         elif isinstance(part, RowsCounted):
-            found[part] = [STEPS * sum(min(most, len(own)) for _, _, own in kept)]
+            found[part] = [STEPS * sum(min(most, len(own)) for _, _, own, most in kept)]
         else:
-            counted = {unit: sum(min(most, len(own)) for u, _, own in kept if u == unit) for unit in cells}
+            counted = {unit: sum(min(most, len(own)) for u, _, own, most in kept if u == unit) for unit in cells}
             lost = [sum(map(len, groups.values())) - counted[unit] for unit, groups in cells.items()]
             found[part] = [STEPS * sum(min(part.seen_to, each) for each in lost)]
     return found
 
 
-def _capped(plan: Plan, rows: list[dict[str, Any]]) -> tuple[list[tuple[Any, Any, list[dict[str, Any]]]], Any]:
-    """The cells that count, as (unit, group, rows), and all there are."""
+def _capped(plan: Plan, rows: list[dict[str, Any]]) -> tuple[list[Cell], Any]:
+    """The cells that count, as (unit, group, rows, how many of them count), and all there are."""
     query = plan.query
     listed = None if query.keys is None else getattr(query.keys, "rows", None)
     cells: dict[Any, dict[Any, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
@@ -106,24 +110,46 @@ def _capped(plan: Plan, rows: list[dict[str, Any]]) -> tuple[list[tuple[Any, Any
         unit, group = row[query.table.unit], tuple(row[column] for column in query.columns)  # type: ignore[index]
         if unit is not None and None not in group and (listed is None or group in listed):
             cells[unit][group].append(row)
-    kept: list[tuple[Any, Any, list[dict[str, Any]]]] = []
+    kept: list[Cell] = []
+    told: Callable[[Any], Any] = lambda g: (listed.index(g),) if listed else tuple(_canonical(v) for v in g)  # noqa: E731
     for unit, groups in cells.items():
-        chosen = list(groups)
-        if len(chosen) > query.caps.max_groups:
-            told: Callable[[Any], Any] = lambda g: (listed.index(g),) if listed else tuple(_canonical(v) for v in g)  # noqa: E731
-            chosen.sort(key=lambda g: place_of(plan.salt, unit, told(g)))
-            chosen = chosen[: query.caps.max_groups]
-        kept += [(unit, group, groups[group]) for group in chosen]
+        chosen = sorted(groups, key=lambda g: place_of(plan.salt, unit, told(g)))[: query.caps.max_groups]
+        own = counting = [min(query.caps.max_rows, len(groups[group])) for group in chosen]
+        if query.caps.in_all == query.caps.max_rows:  # of so many rows in all no group has more
+            own = [len(groups[group]) for group in chosen]
+        if query.caps.in_all is not None and sum(own) > query.caps.in_all:
+            counting = spread(own, query.caps.in_all, shift_of(plan.salt, unit) % sum(own))
+        kept += [(unit, group, groups[group], most) for group, most in zip(chosen, counting, strict=True)]
     return kept, cells
+
+
+def spread(own: list[int], in_all: int, offset: int) -> list[int]:
+    """How many rows of each cell count: marks at equal distances over all rows, in order, counted in each cell.
+
+    Row i of T, from 0, has a mark if a multiple of T lies in (i R + offset, (i + 1) R + offset].
+    """
+    total, counting, row = sum(own), [], 0
+    for rows in own:
+        marked = [
+            i for i in range(row, row + rows) if ((i + 1) * in_all + offset) // total > (i * in_all + offset) // total
+        ]
+        counting.append(len(marked))
+        row += rows
+    return counting
+
+
+def shift_of(salt: str, unit: Any) -> int:
+    """The shift of a unit's line."""
+    return int(md5_of(f"{salt}:unit", unit)[8:16], 16) % PRIME
 
 
 def _canonical(value: Any) -> Any:
     return int(value) if isinstance(value, bool) else value
 
 
-def _total(part: Part, kept: list[tuple[Any, Any, list[dict[str, Any]]]], most: int) -> dict[Any, Any]:
+def _total(part: Part, kept: list[Cell]) -> dict[Any, Any]:
     found: dict[Any, Any] = defaultdict(lambda: defaultdict(int) if isinstance(part, Binned) else 0)
-    for _, group, rows in kept:
+    for _, group, rows, most in kept:
         count = len(rows)
         if isinstance(part, Binned):
             inside: dict[int, int] = defaultdict(int)

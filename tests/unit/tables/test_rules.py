@@ -54,6 +54,27 @@ def questions(visits: Table) -> Iterator[Plan]:
         .agg(n=ts.count(), cost=ts.sum("cost", 0, 100, missing=50))
         .plan(rho=1)
     )
+    few = visits.per_unit(max_groups=12, max_rows_per_group=3, max_rows=8)
+    yield (
+        few.group_by("ward", "day", "ok", keys=ts.private_keys(delta=1e-6))
+        .agg(
+            n=ts.count(),
+            people=ts.count_units(),
+            over=ts.units_over_cap(),
+            more=ts.rows_over_cap(2),
+            cost=ts.sum("cost", -7, 5000.5),
+            told=ts.count_units("days"),
+            middle=ts.median("cost", 0, 3072, bins=64),
+            spread=ts.variance("days", 0, 50),
+        )
+        .plan(rho=1)
+    )
+    yield (
+        visits.per_unit(max_rows=7)
+        .group_by("ward", "ok", keys=[(ward, ok) for ward in WARDS for ok in (True, False)])
+        .agg(n=ts.count(), stay=ts.mean("days", 0, 50))
+        .plan(rho=1)
+    )
     yield visits.per_unit(max_rows_per_group=4).agg(n=ts.count(), cost=ts.mean("cost", 0, 10)).plan(rho=1)
 
 
@@ -80,7 +101,7 @@ def test_duckdb_computes_the_integers_of_the_rules(sorts: bool, monkeypatch: pyt
     monkeypatch.setattr("tallystick.tables.run._programs", {})
     table = awkward()
     plans = list(questions(ts.Private(table).table(unit="pid")))
-    assert len(plans) == 4
+    assert len(plans) == 6
     for plan in plans:
         agrees(plan, run.integers(plan), table.to_pylist())
 

@@ -15,7 +15,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.tables import run, sorting
-from tallystick.tables.dialects import LONGEST_TEXT, DuckWords, name
+from tallystick.tables.dialects import LONGEST_TEXT, DuckWords, name, whole
 from tallystick.tables.expressions import LONGEST_MADE
 from tallystick.tables.fixed_point import FixedPoint
 from tallystick.tables.parts import (
@@ -33,7 +33,7 @@ from tallystick.tables.parts import (
 )
 from tallystick.tables.plan import Plan
 from tallystick.tables.reporting.rows import CellRowsOver, CellsOver
-from tallystick.tables.reporting.totals import RowsCounted, UnitsSeen
+from tallystick.tables.reporting.totals import RowsCounted, UnitsBeyond, UnitsSeen
 from tallystick.tables.run import Exact
 from tallystick.tables.sorted_cells import cells_of
 from tallystick.tables.units_with import UnitsWith
@@ -171,7 +171,7 @@ def test_every_kind_of_part_is_known_here() -> None:
 
     # by name: a dataclass with slots leaves the class that it was made of behind
     added = {kind for kind in below(Part) if not inspect.isabstract(kind) and not issubclass(kind, Binned)}
-    known = {type(part) for part in every_part()} | {UnitsOver, RowsOver, UnitsSeen, RowsCounted}
+    known = {type(part) for part in every_part()} | {UnitsOver, RowsOver, UnitsSeen, UnitsBeyond, RowsCounted}
     ours = {kind.__name__ for kind in added if kind.__module__.startswith("tallystick.")}
     assert ours - {"Fine", "OfTable"} == {kind.__name__ for kind in known}
 
@@ -186,9 +186,9 @@ def test_a_cell_adds_here_what_it_adds_in_sql_and_no_more_than_is_paid_for(part:
     connection = duckdb.connect()
     connection.register("cells", {"i": np.arange(len(rows)), "value": value, "rows": rows})
     words = DuckWords()
-    sql = words.render(part.contribution(words, name("value"), name("rows"), most))
+    sql = words.render(part.contribution(words, name("value"), name("rows"), whole(most)))
     wanted = [n for _, n in connection.execute(f"SELECT i, {sql} FROM cells ORDER BY i").fetchall()]
-    found = part.counted(value, rows, most)
+    found = part.counted(value, rows, np.full_like(rows, most))
     assert found.tolist() == wanted
     assert 0 <= found.min() <= found.max() <= part.peak(Caps(1, most))
 

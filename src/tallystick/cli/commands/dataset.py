@@ -62,6 +62,12 @@ MaxGroups = Annotated[int | None, typer.Option("--max-groups", help="Count a per
 MaxRows = Annotated[
     int | None, typer.Option("--max-rows-per-group", help="Count a person with at most this many rows in a group.")
 ]
+GroupSize = Annotated[
+    int | None, typer.Option("--group-size", help="A public number of rows in a usual group, to warn of noise.")
+]
+MaxRowsInAll = Annotated[
+    int | None, typer.Option("--max-rows", help="Count a person with at most this many rows in all groups together.")
+]
 Bounds = Annotated[
     Repeated,
     typer.Option("--bounds", metavar="COLUMN=LOW:HIGH", help="Count values below LOW as LOW and above HIGH as HIGH."),
@@ -90,6 +96,7 @@ class Registration:
     adjacency: str
     max_groups: int | None
     max_rows_per_group: int | None
+    max_rows: int | None
     bounds: Repeated
     types: Repeated
     about: Repeated
@@ -98,6 +105,7 @@ class Registration:
     key_delta: float | None
     prices: Mapping[str, Repeated]
     version: str | None
+    group_size: int | None
     declared: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Types of the columns in the registration that is updated."""
 
@@ -107,13 +115,16 @@ class Registration:
         kinds = pairs("types", self.types, "COLUMN=TYPE")
         place = (self.source, self.table)
         read = datasets.read_table(*place, self.unit, self.adjacency, limits, kinds, self.declared)
-        capped = read.per_unit(max_groups=self.max_groups, max_rows_per_group=self.max_rows_per_group)
+        capped = read.per_unit(
+            max_groups=self.max_groups, max_rows_per_group=self.max_rows_per_group, max_rows=self.max_rows
+        )
         return capped.bounds(**limits)
 
     def dataset(self, table: Table, name: str, population: str, ledger: str | None, *, ask: bool) -> datasets.Dataset:
         """The dataset as it is to be registered; ``ask`` asks a person at the terminal what only they can say."""
         listed = _key_lists(self.keys, table, ledger)
-        asking = _asking(table, listed, self.prices, key_delta=self.key_delta, version=self.version)
+        more = {"key_delta": self.key_delta, "version": self.version, "group_size": self.group_size}
+        asking = _asking(table, listed, self.prices, **more)
         own = datasets.identified(table)
         about = _decisions(self.about, ask=ask)
         return datasets.Dataset(name, population, table.to_data(), about, asking, identity=own)
@@ -136,6 +147,7 @@ def add(
     table: TableName = None,
     max_groups: MaxGroups = None,
     max_rows_per_group: MaxRows = None,
+    max_rows: MaxRowsInAll = None,
     bounds: Bounds = None,
     types: Types = None,
     person: Annotated[str | None, typer.Option("--person", help="Your word for a person, such as patient.")] = None,
@@ -146,6 +158,7 @@ def add(
     per_query: PerQuery = None,
     most_per_query: MostPerQuery = None,
     version: Version = None,
+    group_size: GroupSize = None,
     replace: Annotated[
         bool,
         typer.Option("--replace-one", help="Protect against replacing a person's rows, not adding or removing them."),
@@ -163,8 +176,8 @@ def add(
     adjacency = "replace" if replace else "add_remove"
     prices = {"per_query": per_query, "most_per_query": most_per_query}
     said = Registration(
-        source, table, protected, adjacency, max_groups, max_rows_per_group, bounds, types, about, least_price,
-        keys, key_delta, prices, version,
+        source, table, protected, adjacency, max_groups, max_rows_per_group, max_rows, bounds, types, about,
+        least_price, keys, key_delta, prices, version, group_size,
     )  # fmt: skip
     read = said.opened()
     called = name or (Path(source).stem if read.source.paths else read.name)
@@ -204,6 +217,7 @@ def update_(
     table: TableName = None,
     max_groups: MaxGroups = None,
     max_rows_per_group: MaxRows = None,
+    max_rows: MaxRowsInAll = None,
     bounds: Bounds = None,
     types: Types = None,
     about: About = None,
@@ -213,6 +227,7 @@ def update_(
     per_query: PerQuery = None,
     most_per_query: MostPerQuery = None,
     version: Version = None,
+    group_size: GroupSize = None,
     is_request: AsRequest = False,
     why: RequestWhy = None,
     dry_run: DryRun = False,
@@ -228,8 +243,8 @@ def update_(
     named = table or (None if now.source.one_table else now.name)
     prices = {"per_query": per_query, "most_per_query": most_per_query}
     said = Registration(
-        place, named, known.table["unit"], known.table["adjacency"], max_groups, max_rows_per_group, bounds, types,
-        about, least_price, keys, key_delta, prices, version, dict(known.table["columns"]),
+        place, named, known.table["unit"], known.table["adjacency"], max_groups, max_rows_per_group, max_rows, bounds,
+        types, about, least_price, keys, key_delta, prices, version, group_size, dict(known.table["columns"]),
     )  # fmt: skip
     read = said.opened()
     dataset = said.dataset(read, name, known.population, ledger, ask=False)
@@ -382,8 +397,8 @@ def _amount(data: Mapping[str, Any]) -> Amount:
 def _caps(table: Mapping[str, Any]) -> str:
     if table["unit"] is None:
         return ""
-    capped = [f"{n} {word.format('s' * (n > 1))}" for name, word in _CAPS.items() if (n := table[name]) is not None]
-    missing = [option for name, option in _OPTIONS.items() if table[name] is None]
+    capped = [f"{n} {word.format('s' * (n > 1))}" for name, word in _CAPS.items() if (n := table.get(name)) is not None]
+    missing = [_OPTIONS[name] for name in datasets.missing_caps(table)]
     known = f": at most {', '.join(capped)}" if capped else ""
     return known + (f" (without {' and '.join(missing)} only totals of people can be queried)" if missing else "")
 
@@ -399,7 +414,7 @@ def _told(said: Any) -> str:
 
 
 _NEIGHBOURS = {"add_remove": "one person added or removed", "replace": "one person's rows replaced"}
-_CAPS = {"max_groups": "group{}", "max_rows": "row{} in each"}
+_CAPS = {"max_groups": "group{}", "max_rows": "row{} in each", "max_rows_in_all": "row{} in all"}
 _OPTIONS = {"max_groups": "--max-groups", "max_rows": "--max-rows-per-group"}
 
 

@@ -10,7 +10,7 @@ import typer
 
 from tallystick.cli import question as ask
 from tallystick.cli.commands.rehearse import rehearse
-from tallystick.cli.outcomes import perform, plan_lines, say_release, suggestion_lines, suggestion_notes
+from tallystick.cli.outcomes import perform, plan_lines, say_release, schedule_of, suggestion_lines, suggestion_notes
 from tallystick.cli.output import Answer, Details, DryRun, Json, Place, Quiet, Screen, deliver, working
 from tallystick.cli.wording import running_command
 from tallystick.errors import InvalidInput
@@ -50,6 +50,9 @@ def plan(
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw error against group size to this .svg or .png.")
     ] = None,
+    times: Annotated[
+        int | None, typer.Option("--times", help="Plan this many equal releases; the cost is that of all together.")
+    ] = None,
     suggest: Annotated[bool, typer.Option("--suggest", help="Show three plans: cheaper, asked, more exact.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write the plan to this .json file.")] = None,
     details: Details = False,
@@ -62,15 +65,19 @@ def plan(
     from tallystick.publish.kinds.question import Question
 
     budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error, "pure": pure or None}
+    budget = ask.shared_out(budget, times)
     caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to}
     question = ask.TableOptions(measures, by, keys, private_keys, where, budget | caps, derive, join)
     sizes = _sizes(group_size)
     export.check_plan_file(out)
     with opened(ledger) as book:
         registered = datasets.find(dataset, book)
-        plans = question.plans(registered.opened(book.open(registered.population)), suggest=suggest)
+        plans = question.plans(registered.opened(book.open(registered.population)), registered, suggest=suggest)
         requests = [Request(Question.of(dataset, each)) for each in plans]
         facts = [price(each, book, group_sizes=sizes).to_data() for each in requests]
+        payer = book.open(registered.population)
+        together = None if times is None else plans[len(plans) // 2].price(payer).times(times)
+        schedule = None if together is None else schedule_of(together, payer.remaining, times)
     chosen = plans[len(plans) // 2]
     if out is not None:
         export.write_text(out, export.saved(dataset, chosen))
@@ -82,6 +89,8 @@ def plan(
     result: dict[str, Any] = {"plan": chosen_facts, "saved": None if out is None else str(out)}
     if suggest:
         result["suggestions"] = facts
+    if schedule is not None:
+        result["schedule"] = schedule
 
     def say(_: Console) -> None:
         screen = Screen(quiet)
@@ -92,6 +101,7 @@ def plan(
         screen.result(suggestion_lines(facts) if suggest else plan_lines(facts[0]))
         screen.note(suggestion_notes(facts) if suggest else [])
         screen.note(["", *chosen_facts["details"]] if details else [])
+        screen.note(["", schedule["said"]] if schedule is not None else [])
         screen.note(_saved(out, plot))
 
     about = {"ledger": place_of(ledger), "dataset": dataset, **question.to_data()}

@@ -52,7 +52,7 @@ def query(
     with opened(ledger) as book:
         with working("asking") as tell:
             registered = datasets.find(dataset, book)
-            (plan,) = question.plans(registered.opened(datasets.payer(registered, book, account)))
+            (plan,) = question.plans(registered.opened(datasets.payer(registered, book, account)), registered)
             files.check_in(book, source)
             what = Question.of(dataset, plan, account=account, source=source, is_new=True)
             in_sql = statement_of(plan.query, dataset)

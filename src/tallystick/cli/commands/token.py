@@ -143,7 +143,7 @@ def revoke(
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """End a token: your own, or that of somebody whose roles you give."""
+    """End a token: your own, or that of a person to whom you give roles."""
     with opened(ledger) as book:
         entry = book.team.end_token(number, dry_run=dry_run)
     facts = {"number": number, "entry": entry, "dry_run": dry_run}

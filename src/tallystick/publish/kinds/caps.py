@@ -56,6 +56,10 @@ class CapsWork(Work):
 
     asked: Asked
 
+    def noise(self) -> str:
+        """Return nothing: a suggestion says itself how certain it is."""
+        return ""
+
     def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
         """Return a denial with costs that fit; no measure of a suggestion can be left out."""
         return for_suggestion(Work.denial(self, problem))

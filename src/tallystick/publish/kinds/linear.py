@@ -45,6 +45,10 @@ class LinearWork(Work):
 
     regression: Regression
 
+    def noise(self) -> str:
+        """Return nothing: the sums are not the answer."""
+        return ""
+
     def denial(self, problem: BudgetExceeded) -> BudgetExceeded:
         """Return a denial with costs that fit; no sum of a model can be left out."""
         return for_model(Work.denial(self, problem))

@@ -15,6 +15,7 @@ from tallystick.publish.outcome import Answer, Outcome, Payment
 from tallystick.publish.work import Work, released_table
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.progress import Progress
+from tallystick.tables.reporting.noise import warned
 from tallystick.tables.sql import answer as answers
 from tallystick.tables.sql.statement import planned
 
@@ -71,6 +72,10 @@ class StatementWork(Work):
         own = {"hash": plan.hash, "error": plan.error(), "notes": self.statement.notes, "again": explained.before}
         shown = {"explained": str(explained), "details": tuple(explained.details())}
         return {**Work.facts(self, sizes), **own, **shown}
+
+    def noise(self) -> str:
+        """Return which columns of the statement will be mostly noise; EXPLAIN says it in its own way."""
+        return "" if self.statement.options.explain else warned(self.statement.plan, self.dataset.group_size)
 
     def rehearse(self) -> Receipt | None:
         """Check everything up to the charge, and what is done with the answer; no row is read."""

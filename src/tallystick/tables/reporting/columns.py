@@ -26,11 +26,23 @@ def person(plan: Plan) -> str:
 
 
 def limits_of(query: Query) -> tuple[int | None, int | None]:
-    """Return the limits on groups and on rows of one person, as far as they matter for the measures."""
+    """Return the limits on groups and on rows of one person, as far as they matter for the measures.
+
+    A limit that only follows from that on rows in all is not one by itself.
+    """
     if isinstance(query.table.unit, EachRow):
         return None, None
-    rows = query.caps.max_rows if any(measure.by_rows for _, measure in query.measures) else None
-    return (query.caps.max_groups if query.columns else None), rows
+    caps, in_all = query.caps, limit_in_all(query)
+    rows = caps.max_rows if any(measure.by_rows for _, measure in query.measures) else None
+    groups = caps.max_groups if query.columns else None
+    if in_all is None:
+        return groups, rows
+    return (None if caps.max_groups >= in_all else groups), (None if caps.max_rows >= in_all else rows)
+
+
+def limit_in_all(query: Query) -> int | None:
+    """Return the limit on rows of one person in all groups, if the other limits allow more."""
+    return query.caps.in_all if any(measure.by_rows for _, measure in query.measures) else None
 
 
 def capped(query: Query, who: str) -> str:
@@ -38,7 +50,7 @@ def capped(query: Query, who: str) -> str:
     if isinstance(query.table.unit, EachRow):
         return "every row counts once"
     groups, rows = limits_of(query)
-    return contribution(who, groups=groups, rows=rows)
+    return contribution(who, groups=groups, rows=rows, in_all=limit_in_all(query))
 
 
 def touched(query: Query) -> Touched:

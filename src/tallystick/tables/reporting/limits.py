@@ -19,10 +19,10 @@ from tallystick.digits import plural
 from tallystick.inference.linear import half_width
 from tallystick.tables.estimates import Estimate, Noisy, ratio
 from tallystick.tables.expressions import constants_of
-from tallystick.tables.parts import OfTable, Outside, Part, RowsOver, UnitsOver
+from tallystick.tables.parts import Caps, OfTable, Outside, Part, RowsOver, UnitsOver
 from tallystick.tables.reporting import words
 from tallystick.tables.reporting.line import Line
-from tallystick.tables.reporting.totals import RowsCounted, UnitsSeen
+from tallystick.tables.reporting.totals import RowsCounted, UnitsBeyond, UnitsSeen
 
 if TYPE_CHECKING:
     from tallystick.tables.aggregates import Measure
@@ -45,9 +45,20 @@ def removed_parts(query: Query, seen_to: int, totals: bool) -> tuple[OfTable, ..
 
 def _caps_exceeded(query: Query, seen_to: int) -> list[UnitsOver]:
     groups, rows = query.can_leave_out
-    over = [UnitsOver(query.caps.max_groups, groups=True)] if groups else []
-    over += [UnitsOver(query.caps.max_rows, groups=False)] if rows else []
+    caps = query.caps
+    over = [UnitsOver(caps.max_groups, groups=True)] if groups and not _is_implied(caps, caps.max_groups) else []
+    over += [UnitsOver(caps.max_rows, groups=False)] if rows and not _is_implied(caps, caps.max_rows) else []
     return over
+
+
+def _is_implied(caps: Caps, cap: int) -> bool:
+    """True if a unit over a cap has more rows in all than count, too: one number says both."""
+    return caps.in_all is not None and cap >= caps.in_all
+
+
+def _rows_in_all_exceeded(query: Query, seen_to: int) -> list[UnitsBeyond]:
+    in_all = query.caps.in_all
+    return [] if in_all is None else [UnitsBeyond(in_all)]
 
 
 def _rows_exceeding(query: Query, seen_to: int) -> list[RowsOver]:
@@ -127,6 +138,13 @@ def units_over(part: UnitsOver, reading: Reading) -> Iterator[Line]:
     yield replace(line, limit=part.cap, is_of_groups=part.groups)
 
 
+def units_beyond(part: UnitsBeyond, reading: Reading) -> Iterator[Line]:
+    """Report the units with more rows in all than count."""
+    did, label = words.had_more_in_all(part.cap), words.in_all_label(part.cap, reading.who)
+    line = reading.line(part, 0, words.UNITS, did, label=label)
+    yield replace(line, limit=part.cap)
+
+
 def rows_over(part: RowsOver, reading: Reading) -> Iterator[Line]:
     """Report the rows over the caps. They are beside the rows that count, and may be more."""
     did, label = words.were_over_limits(part.seen_to, reading.who), words.rows_label(part.seen_to, reading.who)
@@ -155,6 +173,7 @@ class LimitReport:
 
 REPORTS: Final[Mapping[type[OfTable], LimitReport]] = {
     UnitsOver: LimitReport(_caps_exceeded, UnitsSeen(), units_over),
+    UnitsBeyond: LimitReport(_rows_in_all_exceeded, UnitsSeen(), units_beyond),
     RowsOver: LimitReport(_rows_exceeding, RowsCounted(), rows_over),
     Outside: LimitReport(lambda query, _: outside_parts(query), RowsCounted(), values_outside),
 }

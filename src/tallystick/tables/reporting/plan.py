@@ -10,6 +10,7 @@ from tallystick.digits import nearest, people, plural, typed, up
 from tallystick.ledger.filters import USUAL_DELTA, WHAT_RHO_IS
 from tallystick.printing import visible
 from tallystick.tables.aggregates import Mean
+from tallystick.tables.implied import said as said_of_groups
 from tallystick.tables.keyset import PrivateKeys, PublicTable
 from tallystick.tables.layout import Column
 from tallystick.tables.layout import lines as table_lines
@@ -17,6 +18,7 @@ from tallystick.tables.local import told_of_joins
 from tallystick.tables.parts import UNITS, ColumnPart
 from tallystick.tables.reporting.columns import bounded, capped, described, person
 from tallystick.tables.reporting.limits import outside_parts
+from tallystick.tables.reporting.noise import noise_lines
 from tallystick.tables.reporting.table import place
 from tallystick.tables.reporting.words import capital, interval_meaning
 from tallystick.tables.steps import EachRow
@@ -48,6 +50,16 @@ RULES = (
 )
 
 
+RULE_IN_ALL = (
+    "if one unit still has more rows in all than the limit, that many count: of each group the same share, rounded up "
+    "or down by a keyed hash"
+)
+
+
+def _rule_in_all(query: Query) -> tuple[str, ...]:
+    return () if query.caps.in_all is None else (RULE_IN_ALL,)
+
+
 LOCAL_RULES = (
     "private tables meet on their unit alone",
     "totals of a unit are of whole public steps, pulled between public bounds",
@@ -75,10 +87,11 @@ def facts(plan: Plan) -> dict[str, Any]:
         "adjacency": table.adjacency.value,
         "max_groups": query.caps.max_groups,
         "max_rows_per_group": query.caps.max_rows,
+        **({} if query.caps.in_all is None else {"max_rows_in_all": query.caps.in_all}),
         "group_by": list(query.columns),
         "keys": _keys(plan),
         "steps": [step.kind for step in table.steps],
-        "rules": [*RULES, *_local_rules(table)],
+        "rules": [*RULES, *_rule_in_all(query), *_local_rules(table)],
         "measures": [_measure(plan, name) for name in plan.measures],
         "parts": _parts(plan),
         "budget": dict(plan.budget),
@@ -149,13 +162,15 @@ def title(query: Query, name: str) -> str:
     return f"{visible(name)}{by}, groups found in the data" if query.columns else f"{visible(name)}, one total"
 
 
-def summary(plan: Plan, sizes: Sequence[float] = ()) -> list[str]:
+def summary(plan: Plan, sizes: Sequence[int] = (), registered: int | None = None) -> list[str]:
     """Return error, limits and bounds of a plan, as lines with a label each.
 
-    ``sizes`` are rows in a group, for errors that depend on it.
+    ``sizes`` are rows in a group, for errors that depend on it. ``registered`` is a public size of a usual group.
     """
+    known = sizes or ([] if registered is None else [registered])
     rows = {
         "Error": _error_lines(plan, sizes),
+        "Noise": noise_lines(plan, known),
         "Groups": _group_lines(plan),
         "Limits": [capped(plan.query, person(plan))],
         "Bounds": bounded(plan.query),
@@ -192,6 +207,10 @@ def _times(measures: Iterable[Measure]) -> str:
 
 
 def _group_lines(plan: Plan) -> list[str]:
+    query = plan.query
+    if isinstance(query.keys, PublicTable):
+        followed = said_of_groups(query.table, query.columns, query.keys)
+        return [followed] if followed else []
     if plan.threshold is None:
         return []
     who = plural(person(plan))

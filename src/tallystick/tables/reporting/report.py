@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.printing import visible
 from tallystick.tables import layout
 from tallystick.tables.reporting import words
-from tallystick.tables.reporting.columns import capped, described, limits_of, measured, person, touched
+from tallystick.tables.reporting.columns import capped, described, limit_in_all, limits_of, measured, person, touched
 from tallystick.tables.reporting.limits import outside_parts
 from tallystick.tables.reporting.line import Line
 from tallystick.tables.reporting.plan import column_lines
@@ -63,7 +63,8 @@ class Report:
         """Return what limits and bounds changed as a table, and what each column is."""
         query = self.plan.query
         groups, rows = limits_of(query)
-        lines = [f"Limits: {capped(query, self.who)}.", words.how_limits_work(self.who, groups=groups, rows=rows), ""]
+        how = words.how_limits_work(self.who, groups=groups, rows=rows, in_all=limit_in_all(query))
+        lines = [f"Limits: {capped(query, self.who)}.", how, ""]
         if limits:
             lines += ["What limits and bounds changed (95 % intervals, privacy noise only)", *_changes(limits), ""]
         if any(line.of == words.COUNTED for line in limits):

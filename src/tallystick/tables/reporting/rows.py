@@ -34,13 +34,17 @@ class CellsOver(Part):
     def label(self) -> str:
         return "units over the cap on rows, in each group"
 
+    @property
+    def per_row(self) -> None:
+        return None
+
     def peak(self, caps: Caps) -> int:
         return 1
 
-    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
-        return case([(compare(exp.GT, rows, whole(most)), whole(1))], whole(0))
+    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: exp.Expr) -> exp.Expr:
+        return case([(compare(exp.GT, rows, most), whole(1))], whole(0))
 
-    def counted(self, value: Integers, rows: Integers, most: int) -> Integers:
+    def counted(self, value: Integers, rows: Integers, most: Integers) -> Integers:
         return (rows > most).astype(np.int64)
 
 
@@ -56,16 +60,21 @@ class CellRowsOver(Part):
     def label(self) -> str:
         return f"rows over the cap on rows, in each group, of each unit up to {self.seen_to}"
 
+    @property
+    def per_row(self) -> None:
+        return None
+
     def peak(self, caps: Caps) -> int:
         return self.seen_to
 
-    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
-        far = compare(exp.GT, rows, whole(most + self.seen_to))
-        over = compare(exp.Sub, rows, whole(most))
-        return case([(far, whole(self.seen_to)), (compare(exp.GT, rows, whole(most)), over)], whole(0))
+    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: exp.Expr) -> exp.Expr:
+        over = compare(exp.Sub, rows, most)
+        far = compare(exp.GT, over, whole(self.seen_to))
+        return case([(far, whole(self.seen_to)), (compare(exp.GT, rows, most), over)], whole(0))
 
-    def counted(self, value: Integers, rows: Integers, most: int) -> Integers:
-        return np.clip(rows - most, 0, self.seen_to)
+    def counted(self, value: Integers, rows: Integers, most: Integers) -> Integers:
+        over: Integers = np.clip(rows - most, 0, self.seen_to)
+        return over
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,9 @@ class RowsOverCap(Count):
 
     def parts(self) -> tuple[Part, ...]:
         return (CellRowsOver(self.most),)
+
+    def span(self, group_size: float) -> float:
+        return group_size * self.most
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         return cell.total(numbers[CellRowsOver(self.most)])

@@ -39,7 +39,7 @@ def line(table: Table) -> str:
 def _whom(table: Table) -> str:
     if isinstance(table.unit, EachRow):
         return "each row is a unit"
-    caps = {"group{}": table.max_groups, "row{} in each": table.max_rows}
+    caps = {"group{}": table.max_groups, "row{} in each": table.max_rows, "row{} in all": table.max_rows_in_all}
     capped = " and ".join(f"{n:,} {what.format('s' * (n > 1))}" for what, n in caps.items() if n is not None)
     return f"unit {visible(table.unit)}, {f'at most {capped}' if capped else 'without limits: .per_unit(...)'}"
 

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 from sqlglot import exp
 
-from tallystick.tables.capping import ROWS, SIGN, UNIT
+from tallystick.tables.capping import ROWS, SIGN, UNIT, most_of
 from tallystick.tables.dialects import SATURATED_TOTAL, Tree, Words, case, compare, name, table, whole
 from tallystick.tables.parts import WEIGHT_BITS, Caps, OfTable, Rows, SortedCells
 
@@ -58,7 +59,7 @@ class UnitsSeen(Seen):
 
 @dataclass(frozen=True, slots=True)
 class RowsCounted(Seen):
-    """Rows that count after both caps: of each unit at most K groups with L rows in each."""
+    """Rows that count after all caps: of each unit at most K groups with L rows in each, and R rows in all."""
 
     kind: ClassVar[str] = "rows counted"
 
@@ -67,7 +68,7 @@ class RowsCounted(Seen):
         return "rows that count"
 
     def peak(self, caps: Caps) -> int:
-        return caps.max_groups * caps.max_rows << WEIGHT_BITS
+        return caps.most_added(1) << WEIGHT_BITS
 
     def asked(self, words: Words, cells: Tree, signed: bool, caps: Caps) -> exp.Query:
         counted = self._of_cell(words, caps)
@@ -80,10 +81,39 @@ class RowsCounted(Seen):
 
     def of_sorted(self, cells: SortedCells) -> Sequence[int]:
         counted = 0
-        for rows, _ in cells.counted():
-            counted += int(Rows().counted(rows, rows, cells.caps.max_rows).sum())
+        for rows, most, _ in cells.counted():
+            counted += int(Rows().counted(rows, rows, most).sum())
         return (counted << WEIGHT_BITS,)
 
     def _of_cell(self, words: Words, caps: Caps) -> Tree:
-        counted = Rows().contribution(words, name(ROWS), name(ROWS), caps.max_rows)
+        counted = Rows().contribution(words, name(ROWS), name(ROWS), most_of(caps))
         return compare(exp.Mul, counted, whole(1 << WEIGHT_BITS))
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsBeyond(Seen):
+    """Units with more rows in all groups together than count, kept or not: each adds 1."""
+
+    kind: ClassVar[str] = "units beyond"
+    cap: int
+
+    @property
+    def label(self) -> str:
+        return f"units with more than {self.cap} row{'s' * (self.cap > 1)} in all"
+
+    def peak(self, caps: Caps) -> int:
+        return 1 << WEIGHT_BITS
+
+    def asked(self, words: Words, cells: Tree, signed: bool, caps: Caps) -> exp.Query:
+        more = compare(exp.GT, exp.Sum(this=name(ROWS)), whole(self.cap))
+        units = exp.select(name(UNIT)).from_(table("_cells")).group_by(name(UNIT)).having(more)
+        added = words.sum(whole(self.peak(caps)), SATURATED_TOTAL, self.peak(caps))
+        return exp.select(added).from_(units.subquery("_u"))
+
+    def of_unit(self, words: Words, out: Tree, caps: Caps) -> Tree:
+        more = compare(exp.GT, exp.Sum(this=name(ROWS)), whole(self.cap))
+        return case([(more, whole(self.peak(caps)))], whole(0))
+
+    def of_sorted(self, cells: SortedCells) -> Sequence[int]:
+        rows = np.add.reduceat(cells.rows, cells.start) if len(cells.start) else cells.rows
+        return (int((rows > self.cap).sum()) << WEIGHT_BITS,)

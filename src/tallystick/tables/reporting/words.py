@@ -174,6 +174,24 @@ def over_label(cap: int, who: str, *, are_groups: bool) -> str:
     return f"{plural(who)} with more than {counted(cap, 'row')} in a group"
 
 
+def had_more_in_all(cap: int) -> str:
+    """Return what is true of people over the limit on rows in all.
+
+    >>> had_more_in_all(60)
+    'had more than 60 rows in all'
+    """
+    return f"had more than {counted(cap, 'row')} in all"
+
+
+def in_all_label(cap: int, who: str) -> str:
+    """Return the name of people over the limit on rows in all, for a table.
+
+    >>> in_all_label(60, "patient")
+    'patients with more than 60 rows in all'
+    """
+    return f"{plural(who)} with more than {counted(cap, 'row')} in all"
+
+
 def were_over_limits(seen_to: int, who: str) -> str:
     """Return what is true of rows over the limits."""
     return f"were over the limits (at most {seen_to:,} such rows of {article(who)} {who} were counted)"
@@ -426,18 +444,32 @@ def groups_shown(threshold: int, who: str) -> str:
     )
 
 
-def contribution(who: str, *, groups: int | None, rows: int | None) -> str:
+def contribution(who: str, *, groups: int | None, rows: int | None, in_all: int | None = None) -> str:
     """Return how much of one person counts, by the limits; None means no such limit.
 
     >>> contribution("patient", groups=2, rows=3), contribution("employee", groups=None, rows=1)
     ('a patient counts in at most 2 groups, with at most 3 rows in each', 'an employee counts with at most 1 row')
+    >>> contribution("patient", groups=2, rows=3, in_all=4)
+    'a patient counts in at most 2 groups, with at most 3 rows in each and 4 rows in all'
+    >>> contribution("patient", groups=None, rows=None, in_all=4)
+    'a patient counts with at most 4 rows in all'
     """
     one = f"{article(who)} {who}"
+    if in_all is not None:
+        return f"{one} counts {_in_all(groups, rows, in_all)}"
     most = None if rows is None else f"with at most {counted(rows, 'row')}"
     if groups is None:
         return f"{one} counts once" if most is None else f"{one} counts {most}"
     in_groups = f"{one} counts in at most {counted(groups, 'group')}"
     return in_groups if most is None else f"{in_groups}, {most} in each"
+
+
+def _in_all(groups: int | None, rows: int | None, in_all: int) -> str:
+    """Return how much counts where rows in all are limited, too."""
+    in_groups = "" if groups is None else f"in at most {counted(groups, 'group')}, "
+    each = "in each" if groups is not None else "in a group"
+    most = "" if rows is None else f"{counted(rows, 'row')} {each} and "
+    return f"{in_groups}with at most {most}{counted(in_all, 'row')} in all"
 
 
 def article(word: str) -> str:
@@ -449,7 +481,7 @@ def article(word: str) -> str:
     return "an" if word[:1].lower() in "aeio" else "a"
 
 
-def how_limits_work(who: str, *, groups: int | None, rows: int | None) -> str:
+def how_limits_work(who: str, *, groups: int | None, rows: int | None, in_all: int | None = None) -> str:
     """Return what happens to rows over each limit: some count less, others are not counted.
 
     >>> how_limits_work("patient", groups=2, rows=None)
@@ -460,28 +492,35 @@ def how_limits_work(who: str, *, groups: int | None, rows: int | None) -> str:
         groups="" if groups is None else f"more than {counted(groups, 'group')}",
         rows="" if rows is None else f"more than {counted(rows, 'row')}",
         limit="" if rows is None else f"{rows:,}",
+        in_all="" if in_all is None else f"more than {counted(in_all, 'row')} in all",
     )
 
 
-def rule_of_limits(who: str, *, groups: int | None, rows: int | None) -> str:
+def rule_of_limits(who: str, *, groups: int | None, rows: int | None, in_all: int | None = None) -> str:
     """Return the same rule without numbers, where they stand elsewhere.
 
     >>> rule_of_limits("patient", groups=None, rows=3)
     'If a patient has more rows than the limit, each of them counts less: the limit divided by their number.'
     """
     in_groups = "" if groups is None else "more groups than the limit"
-    return _limits_said(who, groups=in_groups, rows="" if rows is None else "more rows", limit="the limit")
+    total = "" if in_all is None else "more rows in all than the limit"
+    return _limits_said(
+        who, groups=in_groups, rows="" if rows is None else "more rows", limit="the limit", in_all=total
+    )
 
 
-def _limits_said(who: str, *, groups: str, rows: str, limit: str) -> str:
+def _limits_said(who: str, *, groups: str, rows: str, limit: str, in_all: str) -> str:
     one, sentences = f"{article(who)} {who}", []
     if rows:
-        where = " in a group" if groups else ""
+        where = " in a group" if groups or in_all else ""
         than = " than the limit" if limit == "the limit" else ""
         more = f"If {one} has {rows}{where}{than}"
         sentences.append(f"{more}, each of them counts less: {limit} divided by their number.")
     if groups:
         sentences.append(f"If {one} is in {groups}, rows in the other groups are not counted.")
+    if in_all:
+        still = "still has" if sentences else "has"
+        sentences.append(f"If {one} {still} {in_all}, the same share of the rows in each group is counted.")
     return " ".join(sentences)
 
 

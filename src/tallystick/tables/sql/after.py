@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlglot import exp
 
 from tallystick.tables.sql.catalogue import Known
+from tallystick.tables.sql.intervals import Ends, columns_of, ends_of
 from tallystick.tables.sql.outside import Outside
 from tallystick.tables.sql.relations import free_name
 from tallystick.tables.sql.tree import Text, children
 from tallystick.tables.table import Query
 
 if TYPE_CHECKING:
-    from tallystick.tables.output import Columns
+    from tallystick.tables.release import Release
+    from tallystick.tables.sql.one_form import Shown
 
 RELEASED: Final = "released"
+CONFIDENCE: Final = 0.95
 
 _FORBIDDEN: Final = (exp.Join, exp.Values, exp.Exists, exp.Union, exp.Except, exp.Intersect)
 """Nodes of the closed list that make no sense after the noise."""
@@ -46,6 +49,8 @@ class Released:
     notes: tuple[str, ...] = ()
     alias: str = ""
     ends: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    has_computed: bool = True
+    """False if what is computed from released numbers has no interval, as in answers of earlier versions."""
 
     def called(self, alias: str, columns: list[str]) -> Released:
         """Return the released table under an alias, with new names for the first columns where given."""
@@ -128,9 +133,9 @@ class Released:
             return False
         return len(self.plain) == len(self.names) and not any(self.after.args.get(step) for step in steps)
 
-    def rows(self, release: Columns) -> tuple[list[str], list[tuple[Any, ...]]]:
+    def rows(self, release: Release | Shown) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The answer; columns of the release that are left as they are have their intervals beside them."""
-        data, ends = release.data, self._ends()
+        data, ends = {**release.data, **self._found(release)}, self._ends()
         if self.unchanged:
             shown = {name: column for own in self.names for name, column in {own: self.plain[own], **ends[own]}.items()}
             return list(shown), list(zip(*(data[column] for column in shown.values()), strict=True))
@@ -148,11 +153,47 @@ class Released:
             return
         stored = [(name, self.query.table.schema.type_of(name)) for name in self.query.columns]
         stored += [(f"{field}{end}", "number") for field in self._fields() for end in ("", "_lower", "_upper")]
+        stored += [(end, "number") for pair in self._hidden().values() for end in pair]
         with Outside({RELEASED: (stored, ())}) as outside:
             outside.rows(self._shown())
 
     def _fields(self) -> list[str]:
         return [field for name, measure in self.query.measures for field in measure.fields(name)]
+
+    def _made(self) -> dict[str, exp.Expr]:
+        """The outputs that are computed from released numbers and have an interval, with their expressions."""
+        is_direct = isinstance(self.after.args["from_"].this, exp.Table)
+        if not self.has_computed or not is_direct or _adds_up(self.after):
+            return {}
+        fields, made = frozenset(self._fields()), {}
+        for name, each in zip(self.names, self.after.expressions, strict=True):
+            value = each.unalias()
+            if name in self.noisy and name not in self.plain and columns_of(value, fields):
+                made[name] = value
+        return made
+
+    def _hidden(self) -> dict[str, tuple[str, str]]:
+        """Columns of the released table that hold the ends of those outputs, under names that no other has."""
+        taken = [*self.names, *self.query.columns, *self._fields()]
+        return {
+            name: (free_name(f"lower end of {name}", taken), free_name(f"upper end of {name}", taken))
+            for name in self._made()
+        }
+
+    def _found(self, release: Release | Shown) -> dict[str, list[Any]]:
+        """The ends of what is computed from released numbers, as columns of the released table."""
+        found: dict[str, list[Any]] = {}
+        for name, value in self._made().items():
+            ends = ends_of(value, self._known(release, value), len(release.rows))
+            for column, numbers in zip(self._hidden()[name], ends, strict=True):
+                found[column] = [None if number != number else number for number in numbers.tolist()]
+        return found
+
+    def _known(self, release: Release | Shown, value: exp.Expr) -> dict[str, Ends]:
+        """The intervals of the columns in an expression, which hold together at the usual confidence."""
+        named = columns_of(value, frozenset(self._fields())) or frozenset()
+        estimates = release.estimates(confidence=1.0 - (1.0 - CONFIDENCE) / len(named))
+        return {name: Ends(estimates[name].lower, estimates[name].upper) for name in named}
 
     @property
     def computed(self) -> tuple[str, ...]:
@@ -167,6 +208,11 @@ class Released:
     def _shown(self) -> exp.Select:
         """SELECT that is run: the outputs, and after them the ends of their intervals."""
         tree = self.after.copy()
+        for name, (lower, _) in self._hidden().items():  # a number without an interval is none
+            place = self.names.index(name)
+            ends = exp.Is(this=exp.column(lower, quoted=True), expression=exp.Null())
+            value = exp.Case(ifs=[exp.If(this=ends, true=exp.Null())], default=tree.expressions[place].unalias())
+            tree.expressions[place].replace(exp.alias_(value, name, quoted=True))
         for pair in self._ends().values():
             for name, column in pair.items():
                 tree.select(exp.alias_(exp.column(column, quoted=True), name, quoted=True), copy=False)
@@ -177,11 +223,12 @@ class Released:
         if self.after.args.get("distinct"):
             return {}
         fields = self._fields()
-        return {
+        own = {
             name: self.ends.get(name, (f"{column}_lower", f"{column}_upper"))
             for name, column in self.plain.items()
             if column in fields
         }
+        return own | self._hidden()
 
     def _ends(self) -> dict[str, dict[str, str]]:
         """For each output the names of its interval and their columns inside; none where a name is taken."""

@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -38,7 +38,7 @@ from tallystick.tables.reporting.plan import cost_words, details, labelled, summ
 from tallystick.tables.reporting.report import Report
 from tallystick.tables.reporting.words import too_noisy_to_use
 from tallystick.tables.run import Forms, answered_before, asked_before, release
-from tallystick.tables.sources import JOINED, Names, identity, public_file
+from tallystick.tables.sources import COMPUTED, JOINED, Names, identity, public_file
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.one_form import OneForm, one_form
 from tallystick.tables.sql.statement import Statement, planned
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from tallystick.tables.estimates import Noisy
     from tallystick.tables.parts import Part
     from tallystick.tables.plan import Plan
+    from tallystick.tables.sql.after import Released
 
 AUTOMATIC: Final = "sql-"
 """Beginning of the automatic keys of statements."""
@@ -77,9 +78,15 @@ class Answered(Columns):
     def data(self) -> dict[str, list[Any]]:
         """The table as columns."""
         shown = self.release if self.form is None else self.form.shown(self.release)
-        names, rows = self.statement.released.rows(shown)
+        names, rows = self._released.rows(shown)
         columns = list(zip(*rows, strict=True)) if rows else [() for _ in names]
         return {name: list(column) for name, column in zip(names, columns, strict=True)}
+
+    @property
+    def _released(self) -> Released:
+        """Steps on the released table: as earlier versions made it, if they stored the answer."""
+        released = self.statement.released
+        return released if self.release.answer.get(COMPUTED) else replace(released, has_computed=False)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -141,7 +148,7 @@ class Answered(Columns):
     @property
     def _report(self) -> Report:
         """Report beside the table, each measure under the name of the column that shows it."""
-        released = self.statement.released
+        released = self._released
         return Report(self.statement.plan, _outputs(self.statement), released.computed, released.intervals)
 
     @property

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from tallystick.errors import TallystickError
 from tallystick.tables.aggregates import Measure
+from tallystick.tables.estimates import Estimate
 from tallystick.tables.expressions import Call, Column, Expression, Literal, col, columns_of
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.local import Distinct, JoinOnUnit, PerUnitRows, TwoTables, UnionAll, Window, WithUnits
@@ -68,8 +69,9 @@ class OneForm:
         else:
             order = sorted(range(len(groups)), key=lambda i: groups[i])
         if not groups:
-            return Shown(found)
-        return Shown({name: [column[i] for i in order] for name, column in found.items()})
+            order = list(range(len(release)))
+        shown = {name: [column[i] for i in order] for name, column in found.items()}
+        return Shown(shown, release, self.names, tuple(order))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +79,24 @@ class Shown(Columns):
     """Columns under the names of a question."""
 
     given: dict[str, list[Any]]
+    release: Release
+    names: Mapping[str, str]
+    """Of each column its name in the release."""
+    order: tuple[int, ...]
 
     @property
     def data(self) -> dict[str, list[Any]]:
         return self.given
+
+    def estimates(self, *, confidence: float) -> dict[str, Estimate]:
+        """Every measure's column or columns under these names, with intervals at any confidence."""
+        found = self.release.estimates(confidence=confidence)
+        places = list(self.order)
+        return {
+            name: Estimate(found[own].value[places], found[own].lower[places], found[own].upper[places])
+            for name, own in self.names.items()
+            if own in found
+        }
 
 
 def one_form(plan: Plan, query: Query) -> OneForm:
@@ -106,7 +122,8 @@ def _fields(measures: Iterable[tuple[str, Measure]]) -> list[str]:
 def _query(query: Query) -> tuple[Query, Names, Names]:
     table, names = _table(query.table, {})
     if not isinstance(table.unit, EachRow):  # a cap above the number of groups is none
-        table = table.per_unit(max_groups=query.caps.max_groups, max_rows_per_group=query.caps.max_rows)
+        caps = query.caps
+        table = table.per_unit(max_groups=caps.max_groups, max_rows_per_group=caps.max_rows, max_rows=caps.in_all)
     columns = sorted(names[column] for column in query.columns)
     keys: Any = query.keys
     if isinstance(keys, PublicTable):
@@ -147,7 +164,7 @@ def _written(data: Any) -> str:
 
 def _table(table: Table, wanted: Names) -> tuple[Table, Names]:
     """A table with its steps in one form; derived columns that a partner shares have the names ``wanted`` there."""
-    made = replace(table, schema=table.base, stored=None, steps=(), declared=(), max_groups=None, max_rows=None)
+    made = replace(table, schema=table.base, stored=None, steps=(), declared=()).per_unit()
     names = {name: name for name in table.base.names}
     last = {step.name: i for i, step in enumerate(table.steps) if step.kind == "derive"}
     run: list[tuple[Step, str]] = []

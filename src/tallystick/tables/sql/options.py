@@ -22,7 +22,16 @@ from tallystick.rounding import read_amount
 from tallystick.tables.budget import AMOUNTS
 from tallystick.tables.sql.tree import Text
 
-NUMBERS = ("epsilon", "delta", "rho", "error", "confidence", "max_groups_contributed", "max_rows_per_group")
+NUMBERS = (
+    "epsilon",
+    "delta",
+    "rho",
+    "error",
+    "confidence",
+    "max_groups_contributed",
+    "max_rows_per_group",
+    "max_rows_contributed",
+)
 FLAGS = ("pure",)
 WORDS = ("key", "why", "privacy_unit_column", "group_selection_strategy")
 STRATEGIES = ("LAPLACE_THRESHOLD", "PUBLIC_GROUPS")
@@ -40,7 +49,6 @@ AMOUNTS_OF_PRICE = frozenset(("rho", "epsilon", "error"))
 """Words of which a cost has one."""
 _PER_GROUP = "contribution_bounds_per_group"
 _ELSEWHERE = {
-    "max_rows_contributed": "max_groups_contributed and max_rows_per_group: rows are limited in each group here",
     "kappa": "max_groups_contributed",
     "min_privacy_units_per_group": "HAVING COUNT(DISTINCT the unit) >= ...",
 }

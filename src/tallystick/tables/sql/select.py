@@ -19,7 +19,8 @@ from tallystick.ledger.filters import USUAL_DELTA
 from tallystick.tables.aggregates import Measure
 from tallystick.tables.denial import ways_to_groups
 from tallystick.tables.expressions import Call, Column, Expression, Literal, col, columns_of, when
-from tallystick.tables.keyset import GROUPABLE, PrivateKeys, private_keys
+from tallystick.tables.implied import implied_keys
+from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, private_keys
 from tallystick.tables.local import told_of_joins
 from tallystick.tables.measures import count, count_units, mean, quantile, standard_deviation, sum, variance
 from tallystick.tables.schema import Schema, declared_number
@@ -484,7 +485,13 @@ class Aggregation:
                 wrong = f"{problem.argument} {problem.value}"
                 raise self.text.wrong(wrong, 0, problem.allowed, remedies=problem.remedies) from None
 
-    def _groups(self, columns: list[str]) -> list[tuple[Any, ...]] | PrivateKeys:
+    def _implied(self, columns: list[str]) -> PublicTable | None:
+        """The groups that follow from registered lists, types and bounds."""
+        lists = {column: self.relation.list_of(col(column)) for column in columns}
+        known = {column: values for column, values in lists.items() if values}
+        return implied_keys(self.relation.table, columns, known)
+
+    def _groups(self, columns: list[str]) -> list[tuple[Any, ...]] | PrivateKeys | PublicTable:
         """A public list of the groups, or the data's own at the registered delta."""
         strategy = str(self.options.given.get("group_selection_strategy", "")).upper()
         listed = None if strategy == "LAPLACE_THRESHOLD" else self._listed(columns)
@@ -493,6 +500,9 @@ class Aggregation:
             return listed
         delta = key_delta(self.relation.known.key_delta, self.options.given.get("delta"))
         if delta is None or strategy == "PUBLIC_GROUPS":
+            implied = None if strategy == "LAPLACE_THRESHOLD" else self._implied(columns)
+            if implied is not None:
+                return implied
             raise self.text.refused(
                 f"GROUP BY {', '.join(columns)} without a public list of groups", self.grouped,
                 "", why="which groups appear can itself reveal someone",
@@ -560,24 +570,35 @@ def _capped(text: Text, relation: Relation, options: Options) -> Any:
             f"privacy_unit_column = {unit}", None, f"{own}, which is registered",
             why="whom the data protect is not for a statement to say",
         )  # fmt: skip
-    caps = {"max_groups_contributed": table.max_groups, "max_rows_per_group": table.max_rows}
+    caps = {
+        "max_groups_contributed": table.max_groups,
+        "max_rows_per_group": table.max_rows,
+        "max_rows_contributed": table.max_rows_in_all,
+    }
     for word, registered in caps.items():
         wish = given.get(word)
         if wish is None:
             continue
         if type(wish) is not int or wish < 1 or (registered is not None and wish > registered):
-            raise text.refused(f"{word} = {wish}", None, f"a whole number from 1 to {registered}, which is registered")
+            most = "from 1" if registered is None else f"from 1 to {registered}, which is registered"
+            raise text.refused(f"{word} = {wish}", None, f"a whole number {most}")
         caps[word] = wish
     if isinstance(table.unit, EachRow):
         return table
-    return table.per_unit(max_groups=caps["max_groups_contributed"], max_rows_per_group=caps["max_rows_per_group"])
+    groups, rows, in_all = caps.values()
+    return table.per_unit(max_groups=groups, max_rows_per_group=rows, max_rows=in_all)
 
 
 def _said_of_caps(table: Any, tables: tuple[str, ...]) -> str:
+    caps = (
+        ("{} groups", table.max_groups),
+        ("{} rows in each", table.max_rows),
+        ("{} rows in all", table.max_rows_in_all),
+    )
+    most = " with ".join(words.format(cap) for words, cap in caps if cap is not None)
     return (
-        f"{' and '.join(tables)} together: one {table.unit} counts in at most {table.max_groups} groups with "
-        f"{table.max_rows} rows in each, by the larger limits of these tables or what OPTIONS(max_groups_contributed=, "
-        "max_rows_per_group=) say"
+        f"{' and '.join(tables)} together: one {table.unit} counts in at most {most}, by the larger limits of these "
+        "tables or what OPTIONS(max_groups_contributed=, max_rows_per_group=, max_rows_contributed=) say"
     )
 
 

@@ -43,9 +43,10 @@ def unit_of(relation: Relation) -> str:
 
 def rows_of(table: Table) -> int:
     """Number of rows of one unit that the registered caps let count."""
-    if table.max_groups is None or table.max_rows is None:
-        return ROWS_OF_A_UNIT
-    return max(1, min(table.max_groups * table.max_rows, 10_000))
+    in_all = table.max_rows_in_all
+    if table.max_groups is not None and table.max_rows is not None:
+        in_all = min(table.max_groups * table.max_rows, in_all or 10_000)
+    return ROWS_OF_A_UNIT if in_all is None else max(1, min(in_all, 10_000))
 
 
 def check_population(left: Relation, right: Relation, node: exp.Expr) -> None:
@@ -402,13 +403,13 @@ def _unit_of_either(mine: tuple[Seen, ...], yours: tuple[Seen, ...], unit: str) 
 
 
 def with_larger_caps(table: Table, left: Table, right: Table) -> Table:
-    """Return the table with the larger cap of the two that it is made of, of groups and of rows: a public rule.
+    """Return the table with the larger of the caps of the two that it is made of: a public rule.
 
     No unit counts for more than it could in one of them, and one whose rows are multiplied counts with less weight.
     """
-    pairs = ((left.max_groups, right.max_groups), (left.max_rows, right.max_rows))
-    groups, rows = (max((cap for cap in pair if cap is not None), default=None) for pair in pairs)
-    return table.per_unit(max_groups=groups, max_rows_per_group=rows)
+    pairs = {word: (left.limits[word], right.limits[word]) for word in left.limits}
+    known = {word: [cap for cap in pair if cap is not None] for word, pair in pairs.items()}
+    return table.per_unit(**{word: max(caps, default=None) for word, caps in known.items()})
 
 
 def _prefixes(alias: str) -> Any:
@@ -463,9 +464,8 @@ def only_alike(
     relation, now, _ = joined(left, right, "left" if negated else "inner", both, "other")
     if negated:
         relation = replace(relation, table=relation.table.filter(now[mark].is_missing()))
-    return replace(relation, table=relation.table.per_unit(
-        max_groups=left.table.max_groups, max_rows_per_group=left.table.max_rows),
-        seen=left.seen, capped_by=left.capped_by)  # fmt: skip
+    table = relation.table.per_unit(**left.table.limits)
+    return replace(relation, table=table, seen=left.seen, capped_by=left.capped_by)
 
 
 # ---- sets of rows

@@ -1,0 +1,87 @@
+"""Say before the charge which measures will be mostly noise: from the plan and from public sizes of groups alone.
+
+The interval of such a measure covers more than half of the numbers that it can be in a group of that size. It is the
+rule of ``words.is_too_noisy`` for released values, before there are any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from tallystick.digits import plural, up
+from tallystick.printing import visible
+from tallystick.tables.reporting.columns import person
+
+if TYPE_CHECKING:
+    from tallystick.tables.aggregates import Measure
+    from tallystick.tables.table import Plan
+
+LADDER: Final = (100, 1_000, 10_000)
+"""Sizes of a group that an error is compared with if no public size is known."""
+USUAL: Final = 1_000
+"""Size from which a query is warned of if no public size is known: smaller groups are the caller's to know."""
+RULE: Final = "(mostly noise above 25 %)"
+HALF: Final = 0.5
+"""Share of the numbers that a measure can be. An interval that covers more is mostly noise."""
+
+
+def noisy_measures(plan: Plan, sizes: Sequence[int] = ()) -> dict[str, str]:
+    """Return for each measure that will be mostly noise, by name, in groups of which sizes.
+
+    ``sizes`` are public. Without them the error is compared with ``LADDER``, unless the plan shows it by size anyway.
+    """
+    found: dict[str, str] = {}
+    for name, measure in plan.query.measures:
+        if not sizes and measure.error_needs_size:
+            continue
+        noisy = [size for size in sizes or LADDER if is_noise(plan, name, measure, size)]
+        if noisy and measure.counts and not sizes:
+            found[visible(name)] = _beside_sizes(plan, name, measure)
+        elif noisy:
+            found[visible(name)] = f"mostly noise {_where(plan, measure, noisy)}"
+    return found
+
+
+def noise_lines(plan: Plan, sizes: Sequence[int] = ()) -> list[str]:
+    """Return the same as lines for a terminal."""
+    found = noisy_measures(plan, sizes)
+    width = max(map(len, found), default=0)
+    lines = [f"{name:<{width}}  {text}" for name, text in found.items()]
+    return [*lines, RULE] if any("%" in text for text in found.values()) else lines
+
+
+def is_noise(plan: Plan, name: str, measure: Measure, size: float) -> bool:
+    """Return whether the interval of a measure will cover more than half of what it can be in a group of that size."""
+    return 2 * plan.error(group_size=size)[name] > HALF * measure.span(size)
+
+
+def warned(plan: Plan, size: int | None = None) -> str:
+    """Return the warning before a charge, in a sentence; empty without one. ``size`` is registered as public."""
+    known = USUAL if size is None else size
+    noisy = {name: measure for name, measure in plan.query.measures if is_noise(plan, name, measure, known)}
+    if not noisy:
+        return ""
+    errors = plan.error(group_size=known)
+    named = ", ".join(f"{visible(name)} ±{up(errors[name])}" for name in noisy)
+    where = _where(plan, next(iter(noisy.values())), [known])
+    usual = "or fewer" if size is None else "(the registered usual size)"
+    return f"the answer will be mostly noise {where} {usual}: {named}. A higher cost or lower limits per person help"
+
+
+def _where(plan: Plan, measure: Measure, sizes: Iterable[int]) -> str:
+    what = _counted(plan, measure)
+    listed = [f"{size:,}" for size in sizes]
+    several = " and ".join(filter(None, [", ".join(listed[:-1]), listed[-1]]))
+    return f"in groups of {several} {what}" if plan.query.columns else f"if there are {several} {what}"
+
+
+def _beside_sizes(plan: Plan, name: str, measure: Measure) -> str:
+    """Return the error of a count beside the sizes of ``LADDER``, as shares of them."""
+    half = plan.error()[name]
+    first, *others = (f"{up(100 * half / size)} % of {size:,}" for size in LADDER)
+    return f"±{up(half)} is {first} {_counted(plan, measure)}, {' and '.join(others)}"
+
+
+def _counted(plan: Plan, measure: Measure) -> str:
+    return "rows" if measure.by_rows else plural(person(plan))

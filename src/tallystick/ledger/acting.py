@@ -71,7 +71,7 @@ def introduce(ledger: Ledger, transaction: Transaction, turn: Turn) -> None:
     turn.act = act = known or Act(own or new_principal())
     if ledger.captured is not None:
         turn.capture = ledger.captured
-    if book is not None and has_roles and not book.authority.is_active(act.principal):
+    if book is not None and has_roles and act.principal not in book.authority.principals:
         raise unknown(ledger)
     if book is not None and has_roles:
         turn.judge = None if turn.capture is not None else Judge(book)

@@ -321,9 +321,11 @@ class Authority:
         if self.since is None:
             self._judge_before_roles(act, entry)
             return
-        if not self.is_active(act.principal):
+        if act.principal not in self.principals:
             raise Forbidden("unknown_principal", "the principal who acts has no role in this ledger")
-        self._judge_token(act, entry)
+        is_own_end = kind in FINISHING and state.charges[entry["charge"]].principal == act.principal
+        if not is_own_end:
+            self._judge_present(act, entry)
         case = _Case(seq, entry, act, state, self)
         if kind in _BY_PRINCIPAL:
             case.require(
@@ -357,8 +359,10 @@ class Authority:
         if entry["person"] not in (PERSON, MACHINE):
             raise Forbidden("bad_principal", "a principal is a person or a machine")
 
-    def _judge_token(self, act: Act, entry: Mapping[str, Any]) -> None:
-        """Check that the token may be used by its principal at this time."""
+    def _judge_present(self, act: Act, entry: Mapping[str, Any]) -> None:
+        """Check that the principal has not ended, and that its token may be used at this time."""
+        if not self.is_active(act.principal):
+            raise Forbidden("unknown_principal", "the principal who acts has no role in this ledger")
         if act.via is None:
             return
         token = self.tokens.get(act.via)
@@ -896,6 +900,10 @@ _RULES: Final[Mapping[str, Callable[[Authority, _Case], None]]] = {
     "void": _void,
 }
 
+FINISHING: Final = frozenset(("lease", "commit", "burn", "refund"))
+"""Kinds of entries that finish a charge. Its holder may write them after the holder or the token has ended: a charge
+that cannot finish closes the data.
+"""
 ROLE_KINDS: Final = frozenset(
     (
         *("principal_end", "role_grant", "role_revoke", "quorum", "break_glass"),

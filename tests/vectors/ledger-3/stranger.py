@@ -451,8 +451,9 @@ class Ledger:
             need(kind != "principal_add" or itself and e["person"] == "person" and e["owner"] is None, "somebody adds another")
             return
         need(kind not in ("genesis", "upgrade", "govern", "roles"), "it cannot follow roles")
-        need(self.alive(who), "it is made by somebody who is not known, or who has ended")
-        if via is not None:
+        ends = kind in ("lease", "commit", "burn", "refund") and self.charges[e["charge"]]["principal"] == who
+        need(ends or self.alive(who), "it is made by somebody who is not known, or who has ended")
+        if via is not None and not ends:
             token = self.tokens.get(via)
             need(token and token["who"] == who and not token["ended"] and e["at"] <= token["until"], "the token may not be used")
         if kind in ("reserve", "begin", "burn", "refund", "clear", "erase", "key_add", "key_retire"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -184,7 +185,7 @@ def _was_before(link: Registered, own: Identity, dataset: Registered) -> bool:
 
 
 def known_to(ledger: Ledger) -> Known:
-    """Every registered dataset with the marks that it has now. All folders of tables of Spark are looked through."""
+    """Every registered dataset with the marks that it has now. All registered folders are looked through."""
     return [(dataset, _Marked.of(dataset)) for dataset in ledger.datasets().values()]
 
 
@@ -366,7 +367,9 @@ class _Marked:
             marks |= {f"{each}{suffix}" for each in whole}
             near |= whole if suffix else set()
         newest = frozenset(mark for mark in dataset.newest_marks if not mark.startswith(INODE))
-        marks |= _inodes_in_folders(lasting)
+        inside, linked = _in_folders(lasting)
+        marks |= inside
+        moved |= linked
         return cls(dataset.sources, frozenset(marks), frozenset(near), frozenset(tables), frozenset(moved), newest)
 
     def names(self, own: Identity) -> bool:
@@ -511,27 +514,33 @@ def _file_marks(place: str, remembered: Iterable[str]) -> set[str]:
     return {*real, *unmistakable, _inode((status.st_dev, status.st_ino))}
 
 
-def _inodes_in_folders(marks: Iterable[str]) -> set[str]:
-    """Inodes of all files in the folders of a registered table of Spark: a hard link to one of them is the same file.
+def _in_folders(marks: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Marks of the files in registered folders: a hard link to one of them is the same file, and so is its name below
+    a second mount of the folder. The second set is of files to which links in these folders lead.
 
     A folder inside another one is looked through once.
     """
-    if not any(mark.startswith(SPARK) for mark in marks):
-        return set()
     places = {PurePosixPath(mark.removeprefix(FILE)) for mark in marks if mark.startswith(FILE)}
-    outermost = [place for place in places if places.isdisjoint(place.parents)]
-    return set[str]().union(*map(_inodes_below, outermost))
+    inside, linked = set[str](), set[str]()
+    for folder in places:
+        if places.isdisjoint(folder.parents):
+            _look_through(folder, inside, linked)
+    return inside, linked
 
 
-def _inodes_below(folder: PurePosixPath) -> set[str]:
-    """Inodes of all files in a folder and in its folders; none if it is not a folder."""
-    found = set()
-    for inside, _, names in os.walk(folder):
+def _look_through(folder: PurePosixPath, inside: set[str], linked: set[str]) -> None:
+    """Add the inodes of all files in a folder and in its folders, and the marks of files to which links there lead.
+
+    Nothing is added if it is not a folder.
+    """
+    for place, _, names in os.walk(folder):
         for name in names:
+            path = os.path.join(place, name)
             with contextlib.suppress(OSError):  # the file was removed
-                status = os.lstat(os.path.join(inside, name))
-                found.add(_inode((status.st_dev, status.st_ino)))
-    return found
+                status = os.lstat(path)
+                inside.add(_inode((status.st_dev, status.st_ino)))
+                if stat.S_ISLNK(status.st_mode):
+                    linked |= _file_marks(path, ())
 
 
 def _without_timed(inodes: Iterable[str]) -> set[str]:

@@ -20,6 +20,7 @@ from tallystick.ledger.milestones import SpendingStatement, so_far
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Receipt, Valued, pay, pay_elsewhere
 from tallystick.ledger.texts import ERASED
+from tallystick.regular_file import real_path
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -337,7 +338,7 @@ class Account:
         """
         is_folder = source is not None and os.path.isdir(source)
         if source is not None and (is_folder or os.path.isfile(source)):
-            place, status = os.path.realpath(source), os.stat(source)
+            place, status = real_path(source), os.stat(source)
             source, inode = f"file {place}", f"inode {status.st_dev}:{status.st_ino}"  # as tables.identity names them
             marks = {*marks, source, inode}
             # a folder is written with every file that it gets, so its files have the times

@@ -19,6 +19,7 @@ from tallystick.errors import Refused, Remedy
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.registry import noted_table
 from tallystick.place import shown
+from tallystick.regular_file import real_path
 from tallystick.tables.files import OpenFile
 from tallystick.tables.forms import ENDINGS, form_of, kind_of, may_read
 
@@ -349,7 +350,7 @@ class _Marked:
             suffix = table_suffix(table) if kind == "duckdb" else ""
             is_newest = (kind, place, table) == stored[-1]
             whole = _file_marks(place, _remembered(inodes, suffix, is_newest=is_newest))
-            if SourceId.of(f"file {os.path.realpath(place)}{suffix}") in dataset.sources:
+            if SourceId.of(f"file {real_path(place)}{suffix}") in dataset.sources:
                 marks |= {f"{mark}{suffix}" for mark in whole}
             else:
                 moved |= {f"{mark}{suffix}" for mark in whole}
@@ -505,7 +506,7 @@ def _file_marks(place: str, remembered: Iterable[str]) -> set[str]:
     now: the next new file often gets it. So the remembered file must have its time of the last write as well. An inode
     without a time (a registration of version 0.1.0, a folder of Spark) stands for it while nothing is to be seen there.
     """
-    real = {f"{FILE}{os.path.realpath(place)}"}
+    real = {f"{FILE}{real_path(place)}"}
     try:
         status = os.stat(place)
     except (OSError, ValueError):

@@ -576,6 +576,23 @@ def test_a_file_that_is_replaced_while_it_is_opened_is_refused(tmp_path: Path, m
         OpenFile(path)
 
 
+def test_a_link_that_becomes_a_file_while_it_is_resolved_is_no_error(
+    tmp_path: Path, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python looks at a link and then reads it. Its own error would show the path, and not what to do."""
+    write(tmp_path / "people.csv", OWN)
+    (tmp_path / "link.csv").symlink_to("people.csv")
+    read = os.readlink
+
+    def replaced(path: Any, **options: Any) -> Any:
+        if str(path).endswith("link.csv"):
+            (tmp_path / "people.csv").replace(path)
+        return read(path, **options)
+
+    monkeypatch.setattr(os, "readlink", replaced)
+    assert plan_of(tmp_path / "link.csv", own).release(why="x").receipt is not None
+
+
 def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     for path in (tmp_path / "pipe.csv", tmp_path, tmp_path / "absent.csv", "/dev/null", "a\0b.csv"):

@@ -34,9 +34,7 @@ _lock: Final = threading.Lock()
 _before: Final[dict[str, Any]] = {}
 """Level of each configured logger before the first of the releases that run now."""
 _before_in_py4j: Final[dict[str, tuple[Any, Any]]] = {}
-"""Loggers of Py4J in Java and their own levels; None for the level of the one above. Java forgets the level of a logger
-that nobody keeps.
-"""
+"""Loggers of Py4J in Java, each with its own level or None. Java forgets a logger to which nothing refers."""
 _on_in_python: Final[set[str]] = set()
 """Loggers in Python that the releases that run now have disabled."""
 _running: Final[set[int]] = set()
@@ -117,7 +115,7 @@ class QuietLog:
         logs.updateLoggers()
 
     def _switch_off_py4j(self) -> None:
-        """Give the logger above all of Py4J in Java the level OFF, and those that have a level of their own."""
+        """Switch off every logger of Py4J in Java that has a level, and the one above all."""
         library = self._java.java.util.logging
         off = library.Level.OFF
         names = self._java.java.util.Collections.list(library.LogManager.getLogManager().getLoggerNames())

@@ -105,8 +105,8 @@ def _write(text: str, file: TextIO, path: Path) -> None:
         os.fsync(file.fileno())
     except OSError as error:
         raise Unavailable(
-            f"The token was not written to {shown(path)} ({error.strerror}), so it is of no use. 'token list' shows its "
-            "number. End it and make another one"
+            f"The token was not written to {shown(path)} ({error.strerror}), so it is of no use. 'token list' shows "
+            "its number. End it and make another one"
         ) from None
 
 

@@ -712,7 +712,7 @@ def test_an_entry_that_is_there_for_every_second_query_is_not_believed(
         monkeypatch.setattr(governance.Watch, "require_end", lambda *given: None)
     limits = set()
     for _ in range(60):
-        ledger.writer.watch._forget()
+        ledger.writer.watch.forget()
         with contextlib.suppress(LedgerIntegrity), ledger.store.read() as transaction:
             limits.add(ledger.believed(transaction).accounts[row.id].limit0)
     assert limits == ({100} if is_checked else {100, 10**6})

@@ -208,13 +208,13 @@ def require_seal(
 
 
 def require_vouched(
-    transaction: Transaction, ledger: str, keys: list[WriterKey], charge: int, answer_hash: str
+    transaction: Transaction, ledger: str, keys: list[WriterKey], charge: int, begun: dict[str, Any], answer_hash: str
 ) -> None:
-    """Raise ``LedgerIntegrity`` unless the owner vouched for an answer from before governance."""
+    """Raise ``LedgerIntegrity`` unless the owner vouched for an answer from before governance, and its first entry."""
     position = _position(transaction, keys[0].added)
     vouched = journal.linked_entry(transaction, position)["vouched"]
     require_seal(transaction, ledger, position, keys)
-    if [charge, _body_digest(transaction, charge), answer_hash] not in vouched:
+    if [charge, digest(canonical(begun)), answer_hash] not in vouched:
         raise _altered(
             f"the answer of ledger entry {charge} is from before governance, and its owner does not vouch for it"
         )

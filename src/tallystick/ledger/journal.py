@@ -12,7 +12,7 @@ Each function runs inside one write transaction and appends exactly one entry, o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,7 +21,7 @@ from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, c
 from tallystick.ledger.denial import denied
 from tallystick.ledger.filters import LARGEST, UNITS_0, Amount, Filter
 from tallystick.ledger.retirement import require_not_retired
-from tallystick.ledger.store import Transaction
+from tallystick.ledger.store import Row, Transaction
 from tallystick.ledger.texts import (
     AUTO,
     ERASED,
@@ -37,6 +37,7 @@ from tallystick.ledger.texts import (
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
+    from tallystick.ledger.registry import DatasetRow
     from tallystick.ledger.signing import Signer
 
 
@@ -288,24 +289,57 @@ def charge_under(transaction: Transaction, principal: str, space: str, key: str)
 
 def _require_old_key(transaction: Transaction, charge_id: int, principal: str, key: str) -> None:
     """Raise ``LedgerIntegrity`` unless the entry of a charge of format 2 has this key. The row alone proves nothing."""
-    entry = stored_entry(transaction, charge_id)
-    is_its = (entry.get("principal"), entry.get("key")) == (principal, key)
-    if "space" in entry or not is_its:
+    if not _has_old_key(stored_entry(transaction, charge_id), principal, key):
         raise LedgerIntegrity(
             f"the row of this key leads to ledger entry {charge_id}, which has another key",
             remedies=[Remedy("verify_ledger")],
         )
 
 
+def _has_old_key(entry: Mapping[str, Any], principal: str, key: str) -> bool:
+    return "space" not in entry and (entry.get("principal"), entry.get("key")) == (principal, key)
+
+
 def _require_key(transaction: Transaction, charge_id: int, principal: str, space: str, key: str) -> None:
     """Raise ``LedgerIntegrity`` unless the entry of a charge has this key. A tag alone proves nothing."""
     entry = stored_entry(transaction, charge_id)
-    text = transaction.row("text_at", charge_id, "key")
-    spaces = (NAMED, AUTO) if space == NAMED else (space,)
-    is_its = entry.get("principal") == principal and entry.get("space") in spaces
-    if not is_its or text is None or text[1] != key or not opens(str(entry.get("key")), *text):
+    if not _has_key(entry, transaction.row("text_at", charge_id, "key"), principal, space, key):
         raise LedgerIntegrity(
             f"the tag of this key leads to ledger entry {charge_id}, which has another key",
+            remedies=[Remedy("verify_ledger")],
+        )
+
+
+def _has_key(entry: Mapping[str, Any], text: Row | None, principal: str, space: str, key: str) -> bool:
+    spaces = (NAMED, AUTO) if space == NAMED else (space,)
+    is_its = entry.get("principal") == principal and entry.get("space") in spaces
+    return is_its and text is not None and text[1] == key and opens(str(entry.get("key")), *text)
+
+
+class Asked(NamedTuple):
+    """A key and a question, under which an answer is asked for."""
+
+    principal: str
+    space: str
+    key: str
+    about: About
+
+
+def require_asked(
+    transaction: Transaction, charge_id: int, entry: Mapping[str, Any], asked: Asked, sources: Collection[str | None]
+) -> None:
+    """Raise ``LedgerIntegrity`` unless the first entry of a charge has this key and question.
+
+    The charge was found earlier, when the entry may have been edited. ``sources`` are the same data as that of the
+    question.
+    """
+    if "space" not in entry:
+        is_its = _has_old_key(entry, asked.principal, asked.key)
+    else:
+        is_its = _has_key(entry, transaction.row("text_at", charge_id, "key"), *asked[:3])
+    if not is_its or not _is_about(transaction, charge_id, entry, asked.about, sources):
+        raise LedgerIntegrity(
+            f"ledger entry {charge_id} was found for another key or question than it has now",
             remedies=[Remedy("verify_ledger")],
         )
 
@@ -346,19 +380,35 @@ def _end_of_format_2(transaction: Transaction) -> int:
 def is_same(transaction: Transaction, charge: ChargeRow, about: About) -> bool:
     """True if a charge is about this request. The entry of the charge decides, not the tag that led to it."""
     entry = stored_entry(transaction, charge.id)
+    own = entry.get("source")
+    sources = [own] if about.source is not None and _are_same_data(transaction, own, about.source) else []
+    return _is_about(transaction, charge.id, entry, about, sources)
+
+
+def _is_about(
+    transaction: Transaction, charge_id: int, entry: Mapping[str, Any], about: About, sources: Collection[str | None]
+) -> bool:
+    """True if the first entry of a charge is about this request, on one of these sources if it names one."""
     if "space" not in entry:  # of format 2
         return entry["request"] in [request_digest(about.lines, about.plan, text) for text in about.texts]
     if entry["plan"] != about.plan or entry["lines"] != [list(line) for line in about.lines]:
         return False
-    if about.source is not None and not _are_same_data(transaction, entry["source"], about.source):
+    if about.source is not None and entry["source"] not in sources:
         return False
-    text = transaction.row("text_at", charge.id, "request")
+    text = transaction.row("text_at", charge_id, "request")
     return text is not None and text[1] in about.texts and opens(entry["request"], *text)
 
 
 def _are_same_data(transaction: Transaction, one: str | None, two: str) -> bool:
     """True if two sources are the same, or places of one registered dataset, whose files may be moved."""
     return one == two or (one is not None and transaction.row("sources_of_one_dataset", one, two) is not None)
+
+
+def sources_alike(datasets: Iterable[DatasetRow], source: str | None) -> set[str | None]:
+    """A source, and the other places of each dataset that has it."""
+    rows = list(datasets)
+    names = {row.name for row in rows if row.source == source}
+    return {source, *(row.source for row in rows if row.name in names and row.source is not None)}
 
 
 def account_row(transaction: Transaction, account_id: int) -> AccountRow:

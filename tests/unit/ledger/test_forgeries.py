@@ -16,7 +16,7 @@ from crash.stores import raised, spend
 from crash.tampering import TABLES, append_forged, edited, rows_of
 from tallystick.errors import LedgerIntegrity, Refused, Unavailable
 from tallystick.ledger import Budget, Filter, Ledger, Partition, Signer, book, governance, journal, registry, replay
-from tallystick.ledger.chain import AnchorFile, canonical, encode_answer, link
+from tallystick.ledger.chain import AnchorFile, SourceId, canonical, encode_answer, link
 from tallystick.ledger.opening import raise_terms
 from tallystick.ledger.stream import AnswerStream, Cost
 from tallystick.ledger.texts import Tags, committed
@@ -781,3 +781,58 @@ def test_a_limit_of_the_past_is_not_read_from_an_entry_that_was_edited(ledger, p
         entry = entry_of(place, seq)
         edit, undo = overwritten(seq, {**entry, "limit": [10, 0]}), overwritten(seq, entry)
         assert in_a_moment(place, edit, undo, lambda: people.limits_since(1)) == "LedgerIntegrity"
+
+
+def in_place_of(place, monkeypatch, edits, undo):
+    """Edit the store, and undo it when the charge of a key was found: before its answer is read."""
+    edited(place, *edits)
+    stored_answer = Ledger.stored_answer
+
+    def undone(self, *given):
+        edited(place, *undo)
+        monkeypatch.setattr(Ledger, "stored_answer", stored_answer)
+        return stored_answer(self, *given)
+
+    monkeypatch.setattr(Ledger, "stored_answer", undone)
+
+
+WAYS_TO_ASK = {
+    "stored": lambda charge: charge.stored(),
+    "begin": lambda charge: charge.begin(),
+    "look up": lambda charge: charge.look_up(),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_ASK)
+@pytest.mark.parametrize("about", ["key", "source", "principal"])
+@pytest.mark.parametrize("key", ["before", "after"])
+def test_an_answer_is_not_returned_for_a_question_that_its_charge_had_for_a_moment(
+    ledger, people, governed, place, monkeypatch, way, about, key
+):
+    """Its entry, texts and tags are restored before the answer is read, so its signature is right."""
+    number = charge_of(place, key)
+    entry = entry_of(place, number)
+    [kept] = rows_of(place, "SELECT * FROM tag WHERE charge_id = ?", number)
+    text = rows_of(place, "SELECT salt, body FROM entry_text WHERE entry = ? AND field = 'key'", number)[0]
+    undo = [
+        overwritten(number, entry),
+        ("UPDATE tag SET key_tag = ?, request_tag = ? WHERE charge_id = ?", (kept[1], kept[3], number)),
+        ("UPDATE entry_text SET salt = ?, body = ? WHERE entry = ? AND field = 'key'", (*text, number)),
+    ]
+    asked, options, asking = key, {}, ledger
+    if about == "key":
+        asked = "next week"
+        edits = with_other_key(place, number, asked)
+    elif about == "source":
+        options = {"source": "visits.csv"}
+        edits = [overwritten(number, {**entry, "source": SourceId.of("visits.csv")})]
+    else:
+        asking = ledger.acting_for("another")
+        tags = Tags(*rows_of(place, "SELECT since, body FROM secret")[0])
+        moved = ("UPDATE tag SET key_tag = ? WHERE charge_id = ?", (tags.of_key("another", "named", key), number))
+        edits = [overwritten(number, {**entry, "principal": "another"}), moved]
+    charge = spend(asking.open("people"), 5, key=asked, **options)
+    head = ledger.head()
+    in_place_of(place, monkeypatch, edits, undo)
+    assert raised(lambda: WAYS_TO_ASK[way](charge)) == "LedgerIntegrity"
+    assert (ledger.head(), ledger.verify().problems) == (head, ())

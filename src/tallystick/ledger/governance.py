@@ -23,13 +23,15 @@ from tallystick.ledger.chain import GENESIS, canonical, check_reason, digest, fi
 from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import ChargeRow, Position
 from tallystick.ledger.replay import GOVERNED, Book, Broken, WriterKey, may_sign
-from tallystick.ledger.retirement import RETIRED_START, require_not_retired
+from tallystick.ledger.retirement import RETIRED_START, facts_by_name, name_among
+from tallystick.ledger.retirement import retired as refusal_of_retired
 from tallystick.ledger.signing import Signer, verified
 from tallystick.ledger.store import tried
 from tallystick.ledger.texts import committed, opens
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
+    from tallystick.ledger.registry import DatasetRow
     from tallystick.ledger.store import Row, Transaction
 
 
@@ -338,10 +340,18 @@ class Watch:
 
     def require_entries(self, transaction: Transaction) -> None:
         """Raise ``LedgerIntegrity`` if the entry of a registration was altered. Marks of data are in entries alone."""
+        self._entries(transaction)
+
+    def _entries(self, transaction: Transaction) -> list[tuple[str, str | None, str]]:
+        """The name, the source and the entry of each registration, as they are in the chain."""
+        found = []
         for row in self.book.datasets:
-            if _body_digest(transaction, row.seq) != self.book.digests.get(row.seq):
+            _, _, body = transaction.row("entry_at", row.seq) or (0, "", "")
+            if digest(str(body)) != self.book.digests.get(row.seq):
                 self.forget()
                 raise _altered(f"the registration of {row.name!r} was altered in entry {row.seq}")
+            found.append((row.name, row.source, str(body)))
+        return found
 
     def require_tables(self, transaction: Transaction) -> None:
         """Raise ``LedgerIntegrity`` if a registration, or an account that moved since the last call, differs from the
@@ -356,18 +366,25 @@ class Watch:
         changed.clear()
         self.require_registrations(transaction)
 
-    def require_open(self, transaction: Transaction, first: int, last: int) -> None:
-        """Raise if a charge that begins in these entries is about data that are retired.
+    def require_open(self, transaction: Transaction, charges: Sequence[int], beside: set[str]) -> None:
+        """Raise if a charge that begins or starts in this turn is about data that are retired.
 
-        Notes and marks say so, which are not in the state. They are compared with the chain before they are read here.
+        Notes and marks say so, which are not in the state. So only texts that were compared with the chain count.
+        ``beside`` are the other sources that the charges read.
         """
-        if not self.book.datasets or not transaction.rows("datasets_noted", len(RETIRED_START), RETIRED_START):
-            return
-        self.require_entries(transaction)
-        for number in range(first, last + 1):
-            source = self.book.sources.get(number)
-            if source is not None:
-                require_not_retired(transaction, [source])
+        retired = {row.name for row in self.book.datasets if self._note(row).startswith(RETIRED_START)}
+        sources = beside.union(*[{self.book.sources.get(number)} for number in charges]) - {None}
+        if retired and sources:
+            known = facts_by_name(self._entries(transaction))
+            for source in sources:
+                name = name_among(retired, known, [source])
+                if name is not None:
+                    raise refusal_of_retired(name)
+
+    def _note(self, row: DatasetRow) -> str:
+        """The note of a registration that was compared with the chain."""
+        is_committed = self.book.since is not None and row.seq >= self.book.since
+        return self.notes[row.note][1] if is_committed else row.note
 
     def require_registrations(self, transaction: Transaction) -> None:
         """Raise ``LedgerIntegrity`` if a registration or its note differs from the chain."""
@@ -518,7 +535,7 @@ class Writer:
         self.watch.require_end(newest)
         self.require_keys(keys)
         self.watch.require_tables(transaction)
-        self.watch.require_open(transaction, turn.first.seq + 1, newest.seq)
+        self.watch.require_open(transaction, turn.started, turn.beside)
         self.sealed = newest
 
 

@@ -200,6 +200,18 @@ class Turn:
     signer: Signer | None = None
     upgrade: Callable[[Transaction], None] | None = None
     """Called before the first entry of a turn in a ledger of format 2. A turn that only reads changes nothing."""
+    started: list[int] = field(default_factory=list)
+    """Charges that began or started in this turn."""
+    beside: set[str] = field(default_factory=set)
+    """Digests of the other sources that these charges read."""
+
+    @classmethod
+    def note_start(cls, transaction: Transaction, charge_id: int, beside: Sequence[str] = ()) -> None:
+        """Note that a charge starts. At the end of the turn its data are compared with those that are retired."""
+        turn = transaction.turn
+        if isinstance(turn, cls):
+            turn.started.append(charge_id)
+            turn.beside.update(beside)
 
 
 def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Position:
@@ -452,6 +464,7 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
         lease_until=request.lease_until,
         **({} if request.item is None else {"item": list(request.item)}),
     )
+    Turn.note_start(transaction, position.seq, request.beside)
     charge = ChargeRow(
         position.seq, request.principal, key.commitment, about.commitment, state, 1, request.lease_until, position.seq
     )
@@ -582,6 +595,7 @@ def lease(transaction: Transaction, charge: ChargeRow, at: int, until: int, *, t
 def start(transaction: Transaction, charge: ChargeRow, at: int) -> Position:
     """RESERVED -> EXECUTING. Only after this is durable may data be opened."""
     position = _move(transaction, charge, "RESERVED", "EXECUTING", "start", at)
+    Turn.note_start(transaction, charge.id)
     source, populations = _sources(transaction, charge)
     if source is not None:
         require_open(transaction, source, populations)

@@ -749,11 +749,32 @@ def test_a_seal_has_one_spelling(ledger, people, governed, place, column):
 
 
 @pytest.mark.parametrize("is_checked", [True, False])
-def test_data_stay_retired_also_if_a_trigger_undoes_the_edit_in_time(ledger, people, place, monkeypatch, is_checked):
-    """The charge is admitted while the note is edited. The entry of the charge puts the note back."""
+@pytest.mark.parametrize("way", ["begin", "start", "beside"])
+def test_data_stay_retired_also_if_a_trigger_undoes_the_edit_in_time(
+    ledger, people, place, monkeypatch, is_checked, way
+):
+    """The charge is admitted while the note is edited. The entry of the charge, or its seal, puts the note back."""
     people.register("visits", source="visits.csv", least_price=ts.zcdp(rho=2e-12))
+    people.register("beds", source="beds.csv", least_price=ts.zcdp(rho=2e-12))
     ledger.govern(why="a team uses it")
+    source = "beds.csv" if way == "beside" else "visits.csv"
+    charge = spend(people, 5, key="asked", source=source)
+    charge.beside = (SourceId.of("visits.csv"),) if way == "beside" else ()
+    if way == "start":
+        charge.reserve()
     people.retire("visits", why="the study is over")
+    attempt = charge.start if way == "start" else charge.begin
+    assert raised(attempt) == "Retired"
+    undone_by_trigger(place, "seal" if way == "start" else "entry")
+    if not is_checked:
+        monkeypatch.setattr(governance.Watch, "require_open", lambda *given: None)
+    head = ledger.head().seq
+    found = raised(attempt)
+    assert (found, ledger.head().seq) == (("Retired", head) if is_checked else ("ok", head + 1))
+
+
+def undone_by_trigger(place, table):
+    """Edit the note that retires data. A trigger puts it back when a row of a table is written."""
     [(number, note)] = rows_of(place, "SELECT entry, body FROM entry_text WHERE body LIKE ?", "%retired/1%")
     edited(place, ("UPDATE entry_text SET body = 'open' WHERE entry = ?", (number,)))
     back = f"UPDATE entry_text SET body = '{note}' WHERE entry = {number}"
@@ -761,15 +782,10 @@ def test_data_stay_retired_also_if_a_trigger_undoes_the_edit_in_time(ledger, peo
         connect(place, "DROP TRIGGER entry_text_no_update ON entry_text")
         body = f"BEGIN {back}; RETURN NEW; END"
         connect(place, f"CREATE FUNCTION put_back() RETURNS trigger LANGUAGE plpgsql AS $${body}$$")
-        connect(place, "CREATE TRIGGER put_back BEFORE INSERT ON entry FOR EACH ROW EXECUTE FUNCTION put_back()")
+        connect(place, f"CREATE TRIGGER put_back BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION put_back()")
     else:
         connect(place, "DROP TRIGGER entry_text_no_update")
-        connect(place, f"CREATE TRIGGER put_back BEFORE INSERT ON entry BEGIN {back}; END")
-    if not is_checked:
-        monkeypatch.setattr(governance.Watch, "require_open", lambda *given: None)
-    head = ledger.head().seq
-    found = raised(lambda: spend(people, 5, key="asked", source="visits.csv").begin())
-    assert (found, ledger.head().seq) == (("Retired", head) if is_checked else ("ok", head + 1))
+        connect(place, f"CREATE TRIGGER put_back BEFORE INSERT ON {table} BEGIN {back}; END")
 
 
 def test_a_limit_of_the_past_is_not_read_from_an_entry_that_was_edited(ledger, people, governed, place):

@@ -373,10 +373,11 @@ class Watch:
         ``beside`` are the other sources that the charges read.
         """
         retired = {row.name for row in self.book.datasets if self._note(row).startswith(RETIRED_START)}
-        sources = beside.union(*[{self.book.sources.get(number)} for number in charges]) - {None}
+        own = [self.book.sources.get(number) for number in charges]
+        sources = beside.union(source for source in own if source is not None)
         if retired and sources:
             known = facts_by_name(self._entries(transaction))
-            for source in sources:
+            for source in sorted(sources):
                 name = name_among(retired, known, [source])
                 if name is not None:
                     raise refusal_of_retired(name)

@@ -181,3 +181,37 @@ def test_an_entry_about_keys_from_the_chain_of_a_retired_key_is_not_believed_in_
         body = {"kind": "first_use", "at": ledger.now(), "principal": "local", "why": "0" * 64, "governed": number}
         append_forged(place, body, seal=SECOND)
         assert raised(lambda: answered(later.open("people"), "mine", 1)) == "LedgerIntegrity"
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_check_reads_no_other_chain_than_the_one_that_this_host_has_seen(
+    ledger, people, retired, place, monkeypatch, full
+):
+    """The other chain is there for the snapshot of the check alone. It is right in itself."""
+    _, earlier, config = retired
+    own = rows_in(place)
+    other = other_chain(place, ledger, earlier, config)
+    edited(place, *set_to(own))
+    damage = type(ledger.store).damage
+    check_anchor, trusted_keys = Ledger.check_anchor, Ledger.trusted_keys
+
+    def exchanged(plain):
+        def run(self):
+            found = plain(self)
+            edited(place, *set_to(other))
+            return found
+
+        return run
+
+    def restored(self):
+        edited(place, *set_to(own))
+        check_anchor(self)
+
+    if full:
+        monkeypatch.setattr(type(ledger.store), "damage", exchanged(damage))
+    else:
+        monkeypatch.setattr(Ledger, "trusted_keys", exchanged(trusted_keys))
+    monkeypatch.setattr(Ledger, "check_anchor", restored)
+    assert any("does not continue the chain" in problem for problem in ledger.verify(full=full).problems)
+    monkeypatch.undo()
+    assert ledger.verify(full=full).problems == ()

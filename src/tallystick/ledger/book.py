@@ -536,7 +536,7 @@ class Ledger:
                 self._require_asked(transaction, charge.id, reserved, asked)
             lines = []
             for account_id, a0, a1 in reserved["lines"]:
-                account = journal.account_row(transaction, account_id)
+                account = self._payer(transaction, account_id)
                 lines.append((account.id, account.name, account.filter, a0, a1))
         is_its = (final.get("kind"), final.get("charge")) == ("commit", charge.id)
         if row is None or done is None or not is_its or not is_answer(str(final["answer_hash"]), row[0], row[1]):
@@ -549,6 +549,15 @@ class Ledger:
             int(done[0]), str(done[1]), final["at"],
         )  # fmt: skip
         return decode_answer(row[0]), receipt
+
+    def _payer(self, transaction: Transaction, account_id: int) -> AccountRow:
+        """An account that paid a stored charge; of a governed ledger as the chain has it."""
+        book = self.believed(transaction)
+        if book is None:
+            return journal.account_row(transaction, account_id)
+        if account_id not in book.accounts:
+            raise _edited_account(account_id)
+        return book.accounts[account_id]
 
     def _require_asked(self, transaction: Transaction, charge_id: int, entry: dict[str, Any], asked: Asked) -> None:
         """Raise unless the first entry of a charge has the key and the question for which the charge was found."""

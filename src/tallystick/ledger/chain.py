@@ -130,7 +130,11 @@ def link(previous: str, body: str) -> str:
     >>> link(GENESIS, "{}") != link(link(GENESIS, "{}"), "{}")
     True
     """
-    return hashlib.sha256(DOMAIN + bytes.fromhex(previous) + body.encode()).hexdigest()
+    try:
+        before = bytes.fromhex(previous)
+    except ValueError:
+        raise LedgerIntegrity("a hash cannot be read", remedies=[Remedy("verify_ledger")]) from None
+    return hashlib.sha256(DOMAIN + before + body.encode()).hexdigest()
 
 
 def fields_of(seq: int, body: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -214,7 +214,7 @@ def require_vouched(
 ) -> None:
     """Raise ``LedgerIntegrity`` unless the owner vouched for an answer from before governance, and its first entry."""
     position = _position(transaction, keys[0].added)
-    vouched = journal.linked_entry(transaction, position)["vouched"]
+    vouched = journal.linked_entry(transaction, position).get("vouched", ())
     require_seal(transaction, ledger, position, keys)
     if [charge, digest(canonical(begun)), answer_hash] not in vouched:
         raise _altered(
@@ -381,6 +381,13 @@ class Watch:
                 name = name_among(retired, known, [source])
                 if name is not None:
                     raise refusal_of_retired(name)
+
+    def require_read(self, rows: Sequence[DatasetRow], bodies: Mapping[int, Any]) -> None:
+        """Raise ``LedgerIntegrity`` unless these registrations, with notes and entries, are those of the chain."""
+        known = [row._replace(note=self._note(row)) for row in self.book.datasets]
+        are_true = all(digest(canonical(bodies.get(row.seq))) == self.book.digests.get(row.seq) for row in known)
+        if list(rows) != known or not are_true:
+            raise _altered("the registrations that were read differ from the chain: the table was edited")
 
     def _note(self, row: DatasetRow) -> str:
         """The note of a registration that was compared with the chain."""

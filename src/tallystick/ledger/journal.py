@@ -402,13 +402,13 @@ def _is_about(
 ) -> bool:
     """True if the first entry of a charge is about this request, on one of these sources if it names one."""
     if "space" not in entry:  # of format 2
-        return entry["request"] in [request_digest(about.lines, about.plan, text) for text in about.texts]
-    if entry["plan"] != about.plan or entry["lines"] != [list(line) for line in about.lines]:
+        return entry.get("request") in [request_digest(about.lines, about.plan, text) for text in about.texts]
+    if entry.get("plan") != about.plan or entry.get("lines") != [list(line) for line in about.lines]:
         return False
-    if about.source is not None and entry["source"] not in sources:
+    if about.source is not None and entry.get("source") not in sources:
         return False
     text = transaction.row("text_at", charge_id, "request")
-    return text is not None and text[1] in about.texts and opens(entry["request"], *text)
+    return text is not None and text[1] in about.texts and opens(str(entry.get("request")), *text)
 
 
 def _are_same_data(transaction: Transaction, one: str | None, two: str) -> bool:
@@ -624,7 +624,10 @@ def _signed(transaction: Transaction, charge: ChargeRow, answer_hash: str) -> di
     turn = transaction.turn
     if not isinstance(turn, Turn) or turn.signer is None:
         return {}
-    terms = answer_terms(turn.ledger, charge.id, charge.fence, stored_entry(transaction, charge.id), answer_hash)
+    begun = stored_entry(transaction, charge.id)
+    if "plan_hash" not in begun:
+        raise LedgerIntegrity(f"entry {charge.id} does not begin a charge", remedies=[Remedy("verify_ledger")])
+    terms = answer_terms(turn.ledger, charge.id, charge.fence, begun, answer_hash)
     return {"release_key": turn.signer.public, "signature": turn.signer.sign(terms)}
 
 
@@ -634,13 +637,13 @@ def answer_terms(ledger: str, charge: int, fence: int, begun: Mapping[str, Any],
         "ledger": ledger,
         "charge": charge,
         "fence": fence,
-        "principal": begun["principal"],
+        "principal": begun.get("principal"),
         "space": begun.get("space"),
-        "key": begun["key"],
-        "request": begun["request"],
-        "plan_hash": begun["plan_hash"],
-        "lines": begun["lines"],
-        "source": begun["source"],
+        "key": begun.get("key"),
+        "request": begun.get("request"),
+        "plan_hash": begun.get("plan_hash"),
+        "lines": begun.get("lines"),
+        "source": begun.get("source"),
         "answer_hash": answer_hash,
     }
 

@@ -384,7 +384,7 @@ class AnchorFile:
     def write(self, anchor: Anchor) -> None:
         """Move the anchor forward; a lower position never replaces a higher one."""
         if anchor == self._written:
-            return  # a commit announces its entry twice if it made the sync itself
+            return
         self._remember(anchor)
         with contextlib.suppress(OSError), self._mutex:
             descriptor = self._open()

@@ -23,10 +23,10 @@ from tallystick.ledger.copies import CopyLock
 from tallystick.ledger.erasure import Erased
 from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.governance import Writer, require_signed, require_vouched
-from tallystick.ledger.journal import AccountRow, ChargeRow, Position, Terms
+from tallystick.ledger.journal import AccountRow, Asked, ChargeRow, Position, Terms
 from tallystick.ledger.partition import Blocks, Partition
 from tallystick.ledger.pay import CHARGE_LEASE, FAILED, Charge, Receipt
-from tallystick.ledger.registry import Registered, registered
+from tallystick.ledger.registry import DatasetRow, Registered, registered
 from tallystick.ledger.replay import FORMAT_2, FORMAT_3, Book, WriterKey
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction, tried
@@ -589,8 +589,11 @@ class Ledger:
             self._last = (plan, terms)
         return terms
 
-    def stored_answer(self, charge: ChargeRow) -> tuple[Any, Receipt]:
-        """The stored answer of a committed charge, and its receipt."""
+    def stored_answer(self, charge: ChargeRow, asked: Asked | None = None) -> tuple[Any, Receipt]:
+        """The stored answer of a committed charge, and its receipt.
+
+        ``asked`` is the key and the question for which the charge was found; None if it was asked for by its number.
+        """
         anchor = self._anchor.read()  # before the snapshot: another writer may move it on meanwhile
         with self.store.read() as transaction:
             if journal.told_state(transaction, charge) == journal.WITHHELD:
@@ -603,12 +606,14 @@ class Ledger:
             if keys:
                 self._require_told(transaction, charge.id, final)
             if keys and max(charge.id, charge.last_seq) < keys[0].added:
-                require_vouched(transaction, self.id, keys, charge.id, str(final.get("answer_hash")))
+                require_vouched(transaction, self.id, keys, charge.id, reserved, str(final.get("answer_hash")))
             if row is None and self._is_erased(transaction, charge.id):
                 raise Refused(f"the answer of ledger entry {charge.id} was erased. Asked again, it is charged again")
+            if asked is not None:
+                self._require_asked(transaction, charge.id, reserved, asked)
             lines = []
             for account_id, a0, a1 in reserved["lines"]:
-                account = journal.account_row(transaction, account_id)
+                account = self._payer(transaction, account_id)
                 lines.append((account.id, account.name, account.filter, a0, a1))
         is_its = (final.get("kind"), final.get("charge")) == ("commit", charge.id)
         if row is None or done is None or not is_its or not is_answer(str(final["answer_hash"]), row[0], row[1]):
@@ -621,6 +626,24 @@ class Ledger:
             int(done[0]), str(done[1]), final["at"],
         )  # fmt: skip
         return decode_answer(row[0]), receipt
+
+    def _payer(self, transaction: Transaction, account_id: int) -> AccountRow:
+        """An account that paid a stored charge; of a governed ledger as the chain has it."""
+        book = self.believed(transaction)
+        if book is None:
+            return journal.account_row(transaction, account_id)
+        if account_id not in book.accounts:
+            raise _edited_account(account_id)
+        return book.accounts[account_id]
+
+    def _require_asked(self, transaction: Transaction, charge_id: int, entry: dict[str, Any], asked: Asked) -> None:
+        """Raise unless the first entry of a charge has the key and the question for which the charge was found."""
+        if transaction.row("text_at", charge_id, "key") is None and "space" in entry:
+            raise Refused(f"the texts of ledger entry {charge_id} were erased. Asked again, it is charged again")
+        book = self.believed(transaction)
+        rows = transaction.rows("datasets_stored") if book is None else book.datasets
+        sources = journal.sources_alike((DatasetRow(*row) for row in rows), asked.about.source)
+        journal.require_asked(transaction, charge_id, entry, asked, sources)
 
     def _require_told(self, transaction: Transaction, charge_id: int, final: dict[str, Any]) -> None:
         """Refuse an answer that the chain of a governed ledger lacks, or calls erased or withheld. Rows do not count.

@@ -130,7 +130,11 @@ def link(previous: str, body: str) -> str:
     >>> link(GENESIS, "{}") != link(link(GENESIS, "{}"), "{}")
     True
     """
-    return hashlib.sha256(DOMAIN + bytes.fromhex(previous) + body.encode()).hexdigest()
+    try:
+        before = bytes.fromhex(previous)
+    except ValueError:
+        raise LedgerIntegrity("a hash cannot be read", remedies=[Remedy("verify_ledger")]) from None
+    return hashlib.sha256(DOMAIN + before + body.encode()).hexdigest()
 
 
 def fields_of(seq: int, body: str) -> dict[str, Any]:
@@ -380,7 +384,7 @@ class AnchorFile:
     def write(self, anchor: Anchor) -> None:
         """Move the anchor forward; a lower position never replaces a higher one."""
         if anchor == self._written:
-            return  # a commit announces its entry twice if it made the sync itself
+            return
         self._remember(anchor)
         with contextlib.suppress(OSError), self._mutex:
             descriptor = self._open()

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy
@@ -22,12 +23,14 @@ from tallystick.ledger.chain import GENESIS, canonical, check_reason, digest, fi
 from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import ChargeRow, Position
 from tallystick.ledger.replay import GOVERNED, Book, Broken, WriterKey, may_sign
-from tallystick.ledger.retirement import RETIRED_START, require_not_retired
+from tallystick.ledger.retirement import RETIRED_START, facts_by_name, name_among
+from tallystick.ledger.retirement import retired as refusal_of_retired
 from tallystick.ledger.signing import Signer, verified
 from tallystick.ledger.texts import committed, opens
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
+    from tallystick.ledger.registry import DatasetRow
     from tallystick.ledger.store import Row, Transaction
 
 
@@ -36,23 +39,25 @@ def seal_terms(ledger: str, position: Position) -> dict[str, object]:
     return {"ledger": ledger, "seq": position.seq, "hash": position.hash}
 
 
-def keys_of(transaction: Transaction, ledger: str, newest: int | None) -> list[WriterKey]:
+def keys_of(transaction: Transaction, ledger: str, newest: int | None, last: Position) -> list[WriterKey]:
     """The keys of a governed ledger, found from the newest entry about keys back to the first.
 
-    Each of these entries has the hash that its seal signs, and the seal is by a key that was valid before it.
+    Each of these entries has the hash that its seal signs, and the seal is by a key that was valid before it. That is
+    not enough: the first key seals its own entry, and a key that was retired has sealed earlier ones. So the last entry
+    of the chain must continue all of them.
     """
     changes = []
     while newest is not None:
         entry = journal.stored_entry(transaction, newest)
         if entry.get("kind") not in ("govern", "key_add", "key_retire"):
             raise _altered(f"entry {newest} is not about keys")
-        changes.append((newest, entry))
+        changes.append((newest, entry, _position(transaction, newest)))
         before = entry.get(GOVERNED)
         if before is not None and before >= newest:
             raise _altered(f"entry {newest} names a later entry about keys")
         newest = before
     keys: list[WriterKey] = []
-    for seq, entry in reversed(changes):
+    for seq, entry, position in reversed(changes):
         before = keys
         if (entry["kind"] == "govern") != (not keys):
             raise _altered(f"entry {seq} begins governance twice, or too late")
@@ -61,9 +66,12 @@ def keys_of(transaction: Transaction, ledger: str, newest: int | None) -> list[W
             keys = [key._replace(**retired) if key.public == entry["public"] else key for key in keys]
         else:
             keys = [*keys, WriterKey(entry["public"], seq)]
-        position = _position(transaction, seq)
-        journal.linked_entry(transaction, position)
+        if journal.linked_entry(transaction, position) != entry:
+            raise _altered(f"entry {seq} about keys is answered in two ways")
         require_seal(transaction, ledger, position, before or keys)
+    positions = [position for _, _, position in reversed(changes)]
+    for before_it, position in pairwise([*positions, last]):
+        require_chain(transaction, before_it, position)
     return keys
 
 
@@ -73,6 +81,22 @@ def _position(transaction: Transaction, seq: int) -> Position:
     if row is None:
         raise _altered(f"entry {seq} is missing")
     return Position(int(row[0]), str(row[1]))
+
+
+def require_chain(transaction: Transaction, first: Position, last: Position) -> None:
+    """Raise ``LedgerIntegrity`` unless the entries after the first one lead to the last one, by their hashes.
+
+    Hashes are computed from the bodies alone. So the first entry is an ancestor of the last one.
+    """
+    found = first
+    while found.seq < last.seq:
+        rows = transaction.rows("entries_after", found.seq, min(BATCH, last.seq - found.seq))
+        for seq, _, body in rows:
+            found = Position(int(seq), link(found.hash, str(body)))
+        if not rows:
+            break
+    if found != last:
+        raise _altered(f"entry {last.seq} does not continue the chain of entry {first.seq}: an entry was exchanged")
 
 
 def require_known(keys: Sequence[WriterKey], known: int | None) -> None:
@@ -128,7 +152,7 @@ def change_keys(
         turn = transaction.turn
         if turn.governed is None:
             raise Refused("this ledger is not governed, so it has no keys. Govern it first")
-        keys = ledger.writer.keys_at(transaction, turn.governed)
+        keys = ledger.writer.keys_at(transaction, turn.governed, turn.first)
         _check_change(keys, kind, public, turn.first.seq + 1, distrusted_from)
         position = journal.append(
             transaction, kind, ledger.now(), principal=ledger.principal, why=committed(why), public=public, **more
@@ -185,13 +209,13 @@ def require_seal(
 
 
 def require_vouched(
-    transaction: Transaction, ledger: str, keys: list[WriterKey], charge: int, answer_hash: str
+    transaction: Transaction, ledger: str, keys: list[WriterKey], charge: int, begun: dict[str, Any], answer_hash: str
 ) -> None:
-    """Raise ``LedgerIntegrity`` unless the owner vouched for an answer from before governance."""
+    """Raise ``LedgerIntegrity`` unless the owner vouched for an answer from before governance, and its first entry."""
     position = _position(transaction, keys[0].added)
-    vouched = journal.linked_entry(transaction, position)["vouched"]
+    vouched = journal.linked_entry(transaction, position).get("vouched", ())
     require_seal(transaction, ledger, position, keys)
-    if [charge, _body_digest(transaction, charge), answer_hash] not in vouched:
+    if [charge, digest(canonical(begun)), answer_hash] not in vouched:
         raise _altered(
             f"the answer of ledger entry {charge} is from before governance, and its owner does not vouch for it"
         )
@@ -254,7 +278,7 @@ class Watch:
         """
         rows = self._new_entries(transaction)
         if rows is None:
-            self._forget()  # a transaction of ours was not committed
+            self.forget()  # a transaction of ours was not committed
         if not self.position.seq:
             self.book, self.position = checkpoints.newest(transaction, ledger, trusted) or (Book(), START)
             rows = self._new_entries(transaction)
@@ -290,10 +314,10 @@ class Watch:
     def require_end(self, newest: Position) -> None:
         """Raise ``LedgerIntegrity`` unless the replay ended at the entry whose seal was checked or is made."""
         if self.position != newest:
-            self._forget()
+            self.forget()
             raise _altered(f"the entries do not end at entry {newest.seq}: the store answers in two ways")
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Begin again with the next turn."""
         self.book, self.position = Book(), START
 
@@ -307,18 +331,26 @@ class Watch:
             self.book.apply(seq, body, entry)
             self.position = Position(seq, stored)
         except (Broken, Refused, ValueError, RecursionError) as problem:
-            self._forget()
+            self.forget()
             raise _altered(str(problem)) from None
         except BaseException:
-            self._forget()  # interrupted: half of the entry may be in the book
+            self.forget()  # interrupted: half of the entry may be in the book
             raise
 
     def require_entries(self, transaction: Transaction) -> None:
         """Raise ``LedgerIntegrity`` if the entry of a registration was altered. Marks of data are in entries alone."""
+        self._entries(transaction)
+
+    def _entries(self, transaction: Transaction) -> list[tuple[str, str | None, str]]:
+        """The name, the source and the entry of each registration, as they are in the chain."""
+        found = []
         for row in self.book.datasets:
-            if _body_digest(transaction, row.seq) != self.book.digests.get(row.seq):
-                self._forget()
+            _, _, body = transaction.row("entry_at", row.seq) or (0, "", "")
+            if digest(str(body)) != self.book.digests.get(row.seq):
+                self.forget()
                 raise _altered(f"the registration of {row.name!r} was altered in entry {row.seq}")
+            found.append((row.name, row.source, str(body)))
+        return found
 
     def require_tables(self, transaction: Transaction) -> None:
         """Raise ``LedgerIntegrity`` if a registration, or an account that moved since the last call, differs from the
@@ -328,29 +360,44 @@ class Watch:
         for number in sorted(changed):
             row = transaction.row("account_by_id", number)
             if row is None or tuple(row) != tuple(self.book.accounts[number]):
-                self._forget()
+                self.forget()
                 raise _altered(f"the totals of account {number} differ from the chain: the table was edited")
         changed.clear()
         self.require_registrations(transaction)
 
-    def require_open(self, transaction: Transaction, first: int, last: int) -> None:
-        """Raise if a charge that begins in these entries is about data that are retired.
+    def require_open(self, transaction: Transaction, charges: Sequence[int], beside: set[str]) -> None:
+        """Raise if a charge that begins or starts in this turn is about data that are retired.
 
-        Notes and marks say so, which are not in the state. They are compared with the chain before they are read here.
+        Notes and marks say so, which are not in the state. So only texts that were compared with the chain count.
+        ``beside`` are the other sources that the charges read.
         """
-        if not self.book.datasets or not transaction.rows("datasets_noted", len(RETIRED_START), RETIRED_START):
-            return
-        self.require_entries(transaction)
-        for number in range(first, last + 1):
-            source = self.book.sources.get(number)
-            if source is not None:
-                require_not_retired(transaction, [source])
+        retired = {row.name for row in self.book.datasets if self._note(row).startswith(RETIRED_START)}
+        own = [self.book.sources.get(number) for number in charges]
+        sources = beside.union(source for source in own if source is not None)
+        if retired and sources:
+            known = facts_by_name(self._entries(transaction))
+            for source in sorted(sources):
+                name = name_among(retired, known, [source])
+                if name is not None:
+                    raise refusal_of_retired(name)
+
+    def require_read(self, rows: Sequence[DatasetRow], bodies: Mapping[int, Any]) -> None:
+        """Raise ``LedgerIntegrity`` unless these registrations, with notes and entries, are those of the chain."""
+        known = [row._replace(note=self._note(row)) for row in self.book.datasets]
+        are_true = all(digest(canonical(bodies.get(row.seq))) == self.book.digests.get(row.seq) for row in known)
+        if list(rows) != known or not are_true:
+            raise _altered("the registrations that were read differ from the chain: the table was edited")
+
+    def _note(self, row: DatasetRow) -> str:
+        """The note of a registration that was compared with the chain."""
+        is_committed = self.book.since is not None and row.seq >= self.book.since
+        return self.notes[row.note][1] if is_committed else row.note
 
     def require_registrations(self, transaction: Transaction) -> None:
         """Raise ``LedgerIntegrity`` if a registration or its note differs from the chain."""
         problem = self._edited_registration(transaction)
         if problem is not None:
-            self._forget()
+            self.forget()
             raise _altered(f"the registration of {problem!r} differs from the chain: the table was edited")
 
     def _edited_registration(self, transaction: Transaction) -> str | None:
@@ -404,9 +451,9 @@ class Writer:
         _, at, governed = self._looked_at(transaction, newest)
         turn = journal.Turn(newest, at, self.ledger, governed)
         if anchor is not None and anchor != newest:
-            self.require_known(transaction, governed, anchor)
+            self.require_known(transaction, newest, governed, anchor)
         if governed is not None:
-            keys = self.keys_at(transaction, governed)
+            keys = self.keys_at(transaction, governed, newest)
             if self.signer is None or not may_sign(keys, self.signer.public, newest.seq + 1):
                 raise read_only()
             if self.sealed != newest:
@@ -422,16 +469,28 @@ class Writer:
             self.newest = newest.hash, int(body["at"]), pointer_of(newest.seq, body)
         return self.newest
 
-    def require_known(self, transaction: Transaction, governed: int | None, anchor: Position) -> None:
-        """Raise ``LedgerIntegrity`` if the newest entry names other keys than the entry that this host has seen."""
-        known = pointer_of(anchor.seq, journal.linked_entry(transaction, anchor))
-        require_known(self.keys_at(transaction, governed), known)
+    def require_known(self, transaction: Transaction, newest: Position, governed: int | None, anchor: Position) -> None:
+        """Raise ``LedgerIntegrity`` unless the newest entry continues the entry that this host has seen.
 
-    def keys_at(self, transaction: Transaction, governed: int | None) -> list[WriterKey]:
+        Its hash is not enough. The holder of a key that was retired since can make an earlier entry go on elsewhere.
+        """
+        known = pointer_of(anchor.seq, journal.linked_entry(transaction, anchor))
+        require_known(self.keys_at(transaction, governed, newest), known)
+        if governed is not None:
+            require_chain(transaction, anchor, newest)
+
+    def keys_at(self, transaction: Transaction, governed: int | None, newest: Position) -> list[WriterKey]:
         """The keys of the ledger, remembered until they change."""
         if self.keys[0] != governed:
-            self.keys = governed, keys_of(transaction, self.ledger, governed)
+            self.keys = governed, keys_of(transaction, self.ledger, governed, newest)
         return self.keys[1]
+
+    def require_keys(self, keys: list[WriterKey]) -> None:
+        """Raise ``LedgerIntegrity`` unless the replayed chain has these keys. They are remembered by a number alone."""
+        if keys != self.watch.book.keys_of_writers:
+            self.keys = None, []
+            self.watch.forget()
+            raise _altered("the keys that were read differ from the chain: an entry about keys was exchanged")
 
     def keys_now(
         self, transaction: Transaction, anchor: Position | None, newest: Position | None = None
@@ -440,8 +499,8 @@ class Writer:
         newest = newest or journal.head(transaction)
         _, _, governed = self._looked_at(transaction, newest)
         if anchor is not None and anchor != newest:
-            self.require_known(transaction, governed, anchor)
-        return self.keys_at(transaction, governed)
+            self.require_known(transaction, newest, governed, anchor)
+        return self.keys_at(transaction, governed, newest)
 
     def book_now(
         self, transaction: Transaction, anchor: Position | None, newest: Position, *, whole: bool = False
@@ -463,6 +522,7 @@ class Writer:
         trusted = {key.public for key in keys if key.retired is None and not whole}
         self.watch.follow(transaction, self.ledger, trusted, newest.seq)
         self.watch.require_end(newest)
+        self.require_keys(keys)
         return self.watch.book
 
     def book_to_write(self, transaction: Transaction) -> Book | None:
@@ -470,9 +530,11 @@ class Writer:
         turn = transaction.turn
         if turn.governed is None:
             return None
-        trusted = {key.public for key in self.keys_at(transaction, turn.governed) if key.retired is None}
+        keys = self.keys_at(transaction, turn.governed, turn.first)
+        trusted = {key.public for key in keys if key.retired is None}
         self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
         self.watch.require_end(turn.first)
+        self.require_keys(keys)
         return self.watch.book
 
     def end(self, transaction: Transaction) -> None:
@@ -487,13 +549,14 @@ class Writer:
         signature = turn.signer.sign(seal_terms(self.ledger, newest))
         transaction.run("seal_insert", newest.seq, turn.signer.public, signature)
         is_changed = turn.governed is not None and turn.governed > turn.first.seq
-        keys = keys_of(transaction, self.ledger, turn.governed) if is_changed else self.keys[1]
+        keys = keys_of(transaction, self.ledger, turn.governed, newest) if is_changed else self.keys[1]
         is_first = keys[0].added > turn.first.seq  # what the owner vouches for is compared with the whole chain
         trusted = {key.public for key in keys if key.retired is None and not is_first}
         self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
         self.watch.require_end(newest)
+        self.require_keys(keys)
         self.watch.require_tables(transaction)
-        self.watch.require_open(transaction, turn.first.seq + 1, newest.seq)
+        self.watch.require_open(transaction, turn.started, turn.beside)
         self.sealed = newest
 
 

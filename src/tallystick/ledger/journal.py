@@ -12,7 +12,7 @@ Each function runs inside one write transaction and appends exactly one entry, o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -22,7 +22,7 @@ from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, c
 from tallystick.ledger.denial import denied
 from tallystick.ledger.filters import LARGEST, UNITS_0, Amount, Filter
 from tallystick.ledger.retirement import require_not_retired
-from tallystick.ledger.store import Transaction
+from tallystick.ledger.store import Row, Transaction
 from tallystick.ledger.texts import (
     AUTO,
     ERASED,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.acting import Judge
     from tallystick.ledger.authority import Act
+    from tallystick.ledger.registry import DatasetRow
     from tallystick.ledger.signing import Signer
 
 
@@ -210,6 +211,18 @@ class Turn:
     """Raises if the principal may not write an entry; None in a ledger without roles."""
     capture: list[tuple[dict[str, Any], dict[str, Text]]] | None = None
     """Takes the entries, with their texts, of a turn that is undone: what a request asks for."""
+    started: list[int] = field(default_factory=list)
+    """Charges that began or started in this turn."""
+    beside: set[str] = field(default_factory=set)
+    """Digests of the other sources that these charges read."""
+
+    @classmethod
+    def note_start(cls, transaction: Transaction, charge_id: int, beside: Sequence[str] = ()) -> None:
+        """Note that a charge starts. At the end of the turn its data are compared with those that are retired."""
+        turn = transaction.turn
+        if isinstance(turn, cls):
+            turn.started.append(charge_id)
+            turn.beside.update(beside)
 
 
 def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Position:
@@ -309,11 +322,14 @@ def owner_of(principal: str, space: str) -> str:
     return SHARED if space == AUTO else principal
 
 
-def charge_under(transaction: Transaction, principal: str, space: str, key: str) -> ChargeRow | None:
+def charge_under(
+    transaction: Transaction, principal: str, space: str, key: str, *, has_roles: bool = False
+) -> ChargeRow | None:
     """Return the charge that has this key, or None.
 
     A key that a person gives also finds the charge of an automatic key, so that its answer can be asked for by key. An
-    automatic key never finds the charge of a person's key.
+    automatic key never finds the charge of a person's key. In a ledger with roles, a key also finds a charge from
+    before roles began, when all people had one space of keys.
     """
     tags = transaction.tags
     row = None
@@ -328,31 +344,68 @@ def charge_under(transaction: Transaction, principal: str, space: str, key: str)
         row = transaction.row("charge_by_key", principal, key, _end_of_format_2(transaction))
         if row is not None:
             _require_old_key(transaction, int(row[0]), principal, key)
-    if row is None and space == NAMED and principal != SHARED:
-        return charge_under(transaction, SHARED, NAMED, key)  # a key from before roles began, which everybody shared
+    if row is None and has_roles and space == NAMED:
+        return charge_under(transaction, SHARED, NAMED, key)
     return None if row is None else ChargeRow(*row)
 
 
 def _require_old_key(transaction: Transaction, charge_id: int, principal: str, key: str) -> None:
     """Raise ``LedgerIntegrity`` unless the entry of a charge of format 2 has this key. The row alone proves nothing."""
-    entry = stored_entry(transaction, charge_id)
-    is_its = (entry.get("principal"), entry.get("key")) == (principal, key)
-    if "space" in entry or not is_its:
+    if not _has_old_key(stored_entry(transaction, charge_id), principal, key):
         raise LedgerIntegrity(
             f"the row of this key leads to ledger entry {charge_id}, which has another key",
             remedies=[Remedy("verify_ledger")],
         )
 
 
+def _has_old_key(entry: Mapping[str, Any], principal: str, key: str) -> bool:
+    return "space" not in entry and (entry.get("principal"), entry.get("key")) == (principal, key)
+
+
 def _require_key(transaction: Transaction, charge_id: int, principal: str, space: str, key: str) -> None:
     """Raise ``LedgerIntegrity`` unless the entry of a charge has this key. A tag alone proves nothing."""
     entry = stored_entry(transaction, charge_id)
-    text = transaction.row("text_at", charge_id, "key")
-    spaces = (NAMED, AUTO) if space == NAMED else (space,)
-    is_its = entry.get("space") in spaces and (entry.get("space") == AUTO or entry.get("principal") == principal)
-    if not is_its or text is None or text[1] != key or not opens(str(entry.get("key")), *text):
+    if not _has_key(entry, transaction.row("text_at", charge_id, "key"), principal, space, key):
         raise LedgerIntegrity(
             f"the tag of this key leads to ledger entry {charge_id}, which has another key",
+            remedies=[Remedy("verify_ledger")],
+        )
+
+
+def _has_key(entry: Mapping[str, Any], text: Row | None, principal: str, space: str, key: str) -> bool:
+    spaces = (NAMED, AUTO) if space == NAMED else (space,)
+    is_its = entry.get("space") in spaces and (entry.get("space") == AUTO or entry.get("principal") == principal)
+    return is_its and text is not None and text[1] == key and opens(str(entry.get("key")), *text)
+
+
+class Asked(NamedTuple):
+    """A key and a question, under which an answer is asked for."""
+
+    principal: str
+    space: str
+    key: str
+    about: About
+    has_roles: bool = False
+    """True if keys from before roles began count, too."""
+
+
+def require_asked(
+    transaction: Transaction, charge_id: int, entry: Mapping[str, Any], asked: Asked, sources: Collection[str | None]
+) -> None:
+    """Raise ``LedgerIntegrity`` unless the first entry of a charge has this key and question.
+
+    The charge was found earlier, when the entry may have been edited. ``sources`` are the same data as that of the
+    question.
+    """
+    if "space" not in entry:
+        is_its = _has_old_key(entry, asked.principal, asked.key)
+    else:
+        text = transaction.row("text_at", charge_id, "key")
+        owners = (asked.principal, SHARED) if asked.has_roles else (asked.principal,)
+        is_its = any(_has_key(entry, text, owner, asked.space, asked.key) for owner in owners)
+    if not is_its or not _is_about(transaction, charge_id, entry, asked.about, sources):
+        raise LedgerIntegrity(
+            f"ledger entry {charge_id} was found for another key or question than it has now",
             remedies=[Remedy("verify_ledger")],
         )
 
@@ -395,19 +448,35 @@ def _end_of_format_2(transaction: Transaction) -> int:
 def is_same(transaction: Transaction, charge: ChargeRow, about: About) -> bool:
     """True if a charge is about this request. The entry of the charge decides, not the tag that led to it."""
     entry = stored_entry(transaction, charge.id)
+    own = entry.get("source")
+    sources = [own] if about.source is not None and _are_same_data(transaction, own, about.source) else []
+    return _is_about(transaction, charge.id, entry, about, sources)
+
+
+def _is_about(
+    transaction: Transaction, charge_id: int, entry: Mapping[str, Any], about: About, sources: Collection[str | None]
+) -> bool:
+    """True if the first entry of a charge is about this request, on one of these sources if it names one."""
     if "space" not in entry:  # of format 2
-        return entry["request"] in [request_digest(about.lines, about.plan, text) for text in about.texts]
-    if entry["plan"] != about.plan or shared_lines(transaction, entry["lines"]) != about.lines:
+        return entry.get("request") in [request_digest(about.lines, about.plan, text) for text in about.texts]
+    if entry.get("plan") != about.plan or shared_lines(transaction, entry.get("lines", [])) != about.lines:
         return False
-    if about.source is not None and not _are_same_data(transaction, entry["source"], about.source):
+    if about.source is not None and entry.get("source") not in sources:
         return False
-    text = transaction.row("text_at", charge.id, "request")
-    return text is not None and text[1] in about.texts and opens(entry["request"], *text)
+    text = transaction.row("text_at", charge_id, "request")
+    return text is not None and text[1] in about.texts and opens(str(entry.get("request")), *text)
 
 
 def _are_same_data(transaction: Transaction, one: str | None, two: str) -> bool:
     """True if two sources are the same, or places of one registered dataset, whose files may be moved."""
     return one == two or (one is not None and transaction.row("sources_of_one_dataset", one, two) is not None)
+
+
+def sources_alike(datasets: Iterable[DatasetRow], source: str | None) -> set[str | None]:
+    """A source, and the other places of each dataset that has it."""
+    rows = list(datasets)
+    names = {row.name for row in rows if row.source == source}
+    return {source, *(row.source for row in rows if row.name in names and row.source is not None)}
 
 
 def shared_lines(transaction: Transaction, lines: Sequence[Sequence[int]]) -> tuple[tuple[int, int, int], ...]:
@@ -417,9 +486,11 @@ def shared_lines(transaction: Transaction, lines: Sequence[Sequence[int]]) -> tu
     """
     found = []
     for account_id, a0, a1 in lines:
-        row = account_row(transaction, account_id)
-        is_allowance = row.kind == ALLOWANCE and row.parent_id is not None
-        found.append((row.parent_id if is_allowance and row.parent_id is not None else account_id, a0, a1))
+        row = transaction.row("account_by_id", account_id)
+        account = None if row is None else AccountRow(*row)
+        is_allowance = account is not None and account.kind == ALLOWANCE
+        above = account.parent_id if account is not None and is_allowance else None
+        found.append((account_id if above is None else above, a0, a1))
     return tuple(sorted(found))
 
 
@@ -442,7 +513,10 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     higher fence, so that its first holder can no longer start it, or given back if another principal made it; an
     expired execution is burned.
     """
-    known = charge_under(transaction, request.principal, request.space, request.key) if request.named else None
+    has_roles = isinstance(transaction.turn, Turn) and transaction.turn.judge is not None
+    known = None
+    if request.named:
+        known = charge_under(transaction, request.principal, request.space, request.key, has_roles=has_roles)
     if known is not None and not _is_left(known, request, at):
         return _meet(transaction, known, request, at, started=started)
     if known is not None:
@@ -472,6 +546,7 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
         lease_until=request.lease_until,
         **({} if request.item is None else {"item": list(request.item)}),
     )
+    Turn.note_start(transaction, position.seq, request.beside)
     charge = ChargeRow(
         position.seq, request.principal, key.commitment, about.commitment, state, 1, request.lease_until, position.seq
     )
@@ -608,6 +683,7 @@ def lease(transaction: Transaction, charge: ChargeRow, at: int, until: int, *, t
 def start(transaction: Transaction, charge: ChargeRow, at: int) -> Position:
     """RESERVED -> EXECUTING. Only after this is durable may data be opened."""
     position = _move(transaction, charge, "RESERVED", "EXECUTING", "start", at)
+    Turn.note_start(transaction, charge.id)
     source, populations = _sources(transaction, charge)
     if source is not None:
         require_open(transaction, source, populations)
@@ -636,7 +712,10 @@ def _signed(transaction: Transaction, charge: ChargeRow, answer_hash: str) -> di
     turn = transaction.turn
     if not isinstance(turn, Turn) or turn.signer is None:
         return {}
-    terms = answer_terms(turn.ledger, charge.id, charge.fence, stored_entry(transaction, charge.id), answer_hash)
+    begun = stored_entry(transaction, charge.id)
+    if "plan_hash" not in begun:
+        raise LedgerIntegrity(f"entry {charge.id} does not begin a charge", remedies=[Remedy("verify_ledger")])
+    terms = answer_terms(turn.ledger, charge.id, charge.fence, begun, answer_hash)
     return {"release_key": turn.signer.public, "signature": turn.signer.sign(terms)}
 
 
@@ -646,13 +725,13 @@ def answer_terms(ledger: str, charge: int, fence: int, begun: Mapping[str, Any],
         "ledger": ledger,
         "charge": charge,
         "fence": fence,
-        "principal": begun["principal"],
+        "principal": begun.get("principal"),
         "space": begun.get("space"),
-        "key": begun["key"],
-        "request": begun["request"],
-        "plan_hash": begun["plan_hash"],
-        "lines": begun["lines"],
-        "source": begun["source"],
+        "key": begun.get("key"),
+        "request": begun.get("request"),
+        "plan_hash": begun.get("plan_hash"),
+        "lines": begun.get("lines"),
+        "source": begun.get("source"),
         "answer_hash": answer_hash,
     }
 

@@ -344,6 +344,8 @@ def limits_of(transaction: Transaction, account_id: int) -> list[tuple[int, tupl
                 first, second = body["limit"]
                 limits.append((seq, (first, second)))
         last = rows[-1][0]
+    if (last, previous) != journal.head(transaction):
+        raise LedgerIntegrity(f"entries after {last} are missing", remedies=[Remedy("verify_ledger")])
     return limits
 
 

@@ -42,7 +42,7 @@ from tallystick.errors import (
 from tallystick.ledger import journal, views
 from tallystick.ledger.chain import canonical, check_reason, checked, decode_answer, encode_answer
 from tallystick.ledger.filters import LARGEST, Amount
-from tallystick.ledger.journal import ChargeRow, Position, Request, Stored, Terms
+from tallystick.ledger.journal import Asked, ChargeRow, Position, Request, Stored, Terms
 from tallystick.ledger.retirement import require_not_retired
 from tallystick.ledger.software import versions
 from tallystick.ledger.texts import space_of
@@ -422,6 +422,12 @@ class Charge:
         return self._key
 
     @property
+    def _asked(self) -> Asked:
+        """The key and the question of this charge."""
+        ledger = self._ledger
+        return Asked(ledger.principal, self._space, self._key, self._terms.about, ledger.has_roles)
+
+    @property
     def has_source(self) -> bool:
         """True if the charge is about data that are opened, and closed if it fails."""
         return self._terms.source is not None
@@ -509,7 +515,7 @@ class Charge:
         except BudgetExceeded as problem:
             raise self._with_remedies(problem) from None
         if not claim.fresh:
-            raise occupied(ledger, claim.charge)
+            raise occupied(ledger, claim.charge, self._asked)
         self._row = claim.charge
         return stored
 
@@ -542,11 +548,13 @@ class Charge:
         with self._ledger.store.read() as transaction:
             charge = self._under_key(transaction)
         if charge is not None and charge.state != "COMMITTED":
-            raise occupied(self._ledger, charge)
+            raise occupied(self._ledger, charge, self._asked)
 
     def _under_key(self, transaction: Transaction) -> ChargeRow | None:
         """The charge that has this key, in the state that may be told, or None."""
-        charge = journal.charge_under(transaction, self._ledger.principal, self._space, self._key)
+        charge = journal.charge_under(
+            transaction, self._ledger.principal, self._space, self._key, has_roles=self._ledger.has_roles
+        )
         return None if charge is None else charge._replace(state=journal.told_state(transaction, charge))
 
     def _with_remedies(self, problem: BudgetExceeded) -> BudgetExceeded:
@@ -575,7 +583,7 @@ class Charge:
             journal.require_same(transaction, charge, self._terms.about)
         if charge.state == journal.WITHHELD:
             raise Unavailable(FAILED)
-        return self._ledger.stored_answer(charge) if charge.state == "COMMITTED" else None
+        return self._ledger.stored_answer(charge, self._asked) if charge.state == "COMMITTED" else None
 
     def look_up(self) -> tuple[ChargeRow, Receipt | None] | None:
         """Ask the ledger for the charge of this request under this key, and for its receipt; None if nothing was taken.
@@ -592,7 +600,7 @@ class Charge:
         if not is_same or charge.state == "REFUNDED":
             return None
         is_stored = charge.state == "COMMITTED"
-        return charge, self._ledger.stored_answer(charge)[1] if is_stored else None
+        return charge, self._ledger.stored_answer(charge, self._asked)[1] if is_stored else None
 
     def say_paid_before(self, in_other_words: Sequence[str] = ()) -> None:
         """Warn where this question has its answer under another key; the data may have changed since."""
@@ -754,13 +762,13 @@ def _charged_again(earlier: ChargeRow, *, is_same_request: bool) -> ChargedAgain
     return ChargedAgain(f"{paid} in other words, under key {earlier.key!r}; in these words it is charged again")
 
 
-def occupied(ledger: Ledger, charge: ChargeRow) -> Exception:
+def occupied(ledger: Ledger, charge: ChargeRow, asked: Asked) -> Exception:
     """The error for a key whose charge is not ours to run: committed, burned, withheld, or held by someone else."""
     charge = ledger.told(charge)
     if charge.state == journal.WITHHELD:
         return Unavailable(FAILED)
     if charge.state == "COMMITTED":
-        answer, receipt = ledger.stored_answer(charge)
+        answer, receipt = ledger.stored_answer(charge, asked)
         return AlreadyCommitted(
             f"key {charge.key!r} was already committed as ledger entry {charge.id}; its stored answer is returned, "
             "nothing was charged again",

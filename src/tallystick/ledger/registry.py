@@ -325,7 +325,7 @@ def registered(ledger: Ledger, *, removed: bool = False) -> dict[str, Registered
     with ledger.store.read() as transaction:
         rows = [DatasetRow(*row) for row in transaction.rows("datasets")]  # in the order of their entries
         bodies = {row.seq: journal.stored_entry(transaction, row.seq) for row in rows}
-        _require_believed(transaction, ledger)
+        _require_believed(transaction, ledger, rows, bodies)
     by_name: dict[str, list[DatasetRow]] = {}
     for row in rows:
         by_name.setdefault(row.name, []).append(row)
@@ -354,11 +354,14 @@ def registered(ledger: Ledger, *, removed: bool = False) -> dict[str, Registered
     return datasets
 
 
-def _require_believed(transaction: Transaction, ledger: Ledger) -> None:
+def _require_believed(
+    transaction: Transaction, ledger: Ledger, rows: list[DatasetRow], bodies: Mapping[int, Any]
+) -> None:
     """Raise ``LedgerIntegrity`` if a registration of a governed ledger differs from its hashed chain."""
     if ledger.believed(transaction) is not None:
         ledger.writer.watch.require_registrations(transaction)
         ledger.writer.watch.require_entries(transaction)
+        ledger.writer.watch.require_read(rows, bodies)
 
 
 def failures(account: Account) -> list[int]:

@@ -7,7 +7,7 @@ that do not know the formats verify the chain, and their command line does not f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import Retired
@@ -86,9 +86,11 @@ def retired_name(transaction: Transaction, facts: Iterable[str]) -> str | None:
     No dataset of most ledgers is retired, so the registrations are read only if one is.
     """
     retired = {row[0] for row in transaction.rows("datasets_noted", len(RETIRED_START), RETIRED_START)}
-    if not retired:
-        return None
-    known = _facts_by_name(transaction)
+    return name_among(retired, _facts_by_name(transaction), facts) if retired else None
+
+
+def name_among(retired: Iterable[str], known: Mapping[str, set[str]], facts: Iterable[str]) -> str | None:
+    """Return the first of these retired datasets that has one of the facts, or shares one with a dataset that has."""
     own = set(facts)
     for theirs in list(known.values()):
         if not own.isdisjoint(theirs):
@@ -99,8 +101,13 @@ def retired_name(transaction: Transaction, facts: Iterable[str]) -> str | None:
 
 def _facts_by_name(transaction: Transaction) -> dict[str, set[str]]:
     """Return the source digests and the marks of every place that each dataset has had."""
+    return facts_by_name(transaction.rows("dataset_entries"))
+
+
+def facts_by_name(rows: Iterable[Sequence[Any]]) -> dict[str, set[str]]:
+    """Return the source digests and the marks of each dataset from its name, source and entry of each registration."""
     known: dict[str, set[str]] = {}
-    for name, source, body in transaction.rows("dataset_entries"):
+    for name, source, body in rows:
         facts = known.setdefault(name, set())
         facts.update(mark for mark in _marks(body) if identifies(mark))
         if source is not None:

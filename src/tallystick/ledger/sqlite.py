@@ -206,7 +206,7 @@ class SqliteStore:
             raise
         finally:
             self._open_gate()
-        self._settle(NOTHING, _nobody)
+        self._settle(NOTHING)
 
     def _close_gate(self) -> None:
         """Wait for our turn among all writers."""
@@ -268,7 +268,7 @@ class SqliteStore:
                 self._committed = newest
             if probe:
                 probe("after COMMIT")
-            self._settle(newest, self._listener)
+            self._settle(newest)
             if probe:
                 probe("after sync")
             self._listener(*newest)
@@ -285,7 +285,7 @@ class SqliteStore:
             try:
                 transaction = SqliteTransaction(connection, None, self._known_tags(connection))
                 transaction.seen = seen
-                self._settle(_newest(transaction), _nobody)  # a reader has no turn, so it moves no anchor
+                self._settle(_newest(transaction))  # a reader has no turn, so it moves no anchor
                 yield transaction
             finally:
                 _roll_back(connection)
@@ -297,9 +297,9 @@ class SqliteStore:
             self.tags = None if row is None else Tags(*row)
         return self.tags
 
-    def _settle(self, newest: tuple[int, str], announce: Listener) -> None:
+    def _settle(self, newest: tuple[int, str]) -> None:
         if self._durability:
-            self._durability.settle(newest[0], self._newest_committed, announce)
+            self._durability.settle(newest[0], self._newest_committed)
 
     def _newest_committed(self) -> tuple[int, str]:
         """Never waits: while another thread has the connection, what this process committed last will do."""
@@ -606,11 +606,11 @@ class Durability:
         self._failed = False
         self.syncs = 0
 
-    def settle(self, seq: int, newest: Callable[[], tuple[int, str]], announce: Callable[[int, str], None]) -> None:
+    def settle(self, seq: int, newest: Callable[[], tuple[int, str]]) -> None:
         """Return when entry ``seq`` and all before it are on the disk; raise when the disk did not confirm it.
 
-        ``newest`` tells a committed entry and its hash; it is asked before the sync begins. The thread that syncs
-        announces that entry before those it covers continue, so that they find their anchor already written.
+        ``newest`` tells a committed entry; it is asked before the sync begins. Its seal was not checked, so it moves
+        no anchor: every writer moves the anchor to its own entry.
         """
         if self.settled() >= seq:
             return
@@ -619,7 +619,6 @@ class Durability:
                 return
             covered = newest()
             self._sync()
-            announce(*covered)
             self._publish(b"%020d" % max(seq, covered[0]))
             self._joined = True
 

@@ -59,8 +59,9 @@ class AnswerStream:
     If ``whole`` is None, every block costs ``each(first, last)`` and is charged when it is taken.
     The request text of ``each(first, last)`` tells the items of this stream from other requests in both cases.
 
-    ``in_order`` is for training runs: only ``take`` is used, from the first item. The request text of ``each`` must
-    then name ``first`` and ``last``, and ``open`` records the text of ``whole`` alone, as earlier versions did.
+    ``in_order`` is for training runs: only ``take`` is used, from the first item. ``open`` records the text of
+    ``whole`` alone, as earlier versions did. So that text must begin with the number of items ("365 steps"), and the
+    text of ``each`` with its items ("steps 0 to 10"). Otherwise the record of a stream would pay for another one.
 
     ``taken`` counts the items that ``take`` returned here. ``receipts`` prove the charges of ``open`` and ``take``.
     Threads may share a stream. A forked child starts after the blocks that its parent holds.
@@ -85,6 +86,8 @@ class AnswerStream:
         self.items = check.count("items", items, least=1)
         self.block = check.count("block", block, least=1)
         self.whole = _checked_cost("whole", whole) if whole is not None else None
+        if in_order and self.whole is not None:
+            _require_start("whole", self.whole, f"{self.items} steps")
         self.each = each
         self.lease = lease
         account.ledger.lease_end(lease)  # refuses a lease that no item could have
@@ -207,7 +210,10 @@ class AnswerStream:
 
     def _cost(self, first: int) -> Cost:
         """Return what the block that starts at ``first`` costs: nothing, if the whole stream is paid."""
-        cost = _checked_cost("each", self.each(first, min(first + self.block, self.items)))
+        last = min(first + self.block, self.items)
+        cost = _checked_cost("each", self.each(first, last))
+        if self.in_order:
+            _require_start("each", cost, f"steps {first} to {last}")
         if self.whole is None:
             return cost
         return Cost(no_loss(), None, cost.request)
@@ -309,6 +315,12 @@ def _checked_cost(argument: str, cost: Any) -> Cost:
     return cost
 
 
+def _require_start(argument: str, cost: Cost, start: str) -> None:
+    """Raise unless the text of a request begins with these words."""
+    if not f"{cost.request} ".startswith(f"{start} "):
+        raise InvalidInput(argument, cost.request, f"a request text that begins with {start!r}")
+
+
 def checked_key(key: str) -> str:
     """Return the key of a stream, which leaves room for the number of an item."""
     checked("key", key)
@@ -336,7 +348,7 @@ def _charge_under(account: Account, key: str) -> int | None:
     """Return the number of the charge that has this key, or None."""
     ledger = account.ledger
     with ledger.store.read() as transaction:
-        charge = journal.charge_under(transaction, ledger.principal, NAMED, key)
+        charge = journal.charge_under(transaction, ledger.principal, NAMED, key, has_roles=ledger.has_roles)
     return None if charge is None else charge.id
 
 

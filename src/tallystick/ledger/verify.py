@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.errors import LedgerIntegrity, Refused, Remedy, TallystickError, Unavailable
 from tallystick.ledger import checkpoints
 from tallystick.ledger.chain import GENESIS, canonical, fields_of, link
-from tallystick.ledger.governance import seal_terms
+from tallystick.ledger.governance import require_chain, seal_terms
 from tallystick.ledger.journal import About, ChargeRow, Position, shared_lines, stored_entry, tags_of
 from tallystick.ledger.replay import ENDED, Book, Broken
 from tallystick.ledger.signing import Signer, verified
@@ -84,6 +84,7 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = (), full: bool = T
             problems += ledger.store.damage() if start is None and not full else ()
             book, head = start or (book, head)
             book, head = _replayed(transaction, book, head, problems)
+            strayed = [] if problems else list(_anchor_problems(transaction, head))
             problems += _differences(transaction, book)
             problems += text_problems(transaction, book)
             problems += _tag_problems(transaction, book)
@@ -98,6 +99,7 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = (), full: bool = T
             problems.append("the first entry names another ledger")
         ledger.check_anchor()
         ledger.check_place()
+        problems += strayed  # only if the store gives another answer now
     except Unavailable:
         raise
     except TallystickError as error:
@@ -123,6 +125,16 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = (), full: bool = T
         sealed=book.governed is not None and not problems,
         checkpoint=book.start,
     )
+
+
+def _anchor_problems(transaction: Transaction, head: Position) -> Iterator[str]:
+    """Say if the newest entry of this snapshot does not continue the entry that this host has seen."""
+    if transaction.seen is None:
+        return
+    try:
+        require_chain(transaction, Position(*transaction.seen), head)
+    except LedgerIntegrity as problem:
+        yield problem.message
 
 
 def _distrusted(transaction: Transaction, book: Book) -> tuple[int, ...]:

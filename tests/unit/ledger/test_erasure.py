@@ -143,19 +143,22 @@ def test_a_running_charge_cannot_be_erased(ledger, people, started):
 
 def test_an_item_of_a_run_that_was_paid_whole_cannot_be_erased(ledger, people):
     """Without its key the item would be released again, and it costs nothing."""
-    each = Cost(ts.zcdp(rho=0.01), None, "item")
-    options = {"items": 3, "block": 1, "why": "w", "in_order": True, "whole": Cost(ts.zcdp(rho=0.1), None, "all")}
-    stream = AnswerStream(people, key="run", each=lambda first, end: each, **options)
+
+    def each(first, end):
+        return Cost(ts.zcdp(rho=0.01), None, f"steps {first} to {end}")
+
+    options = {"items": 3, "block": 1, "why": "w", "in_order": True, "whole": Cost(ts.zcdp(rho=0.1), None, "3 steps")}
+    stream = AnswerStream(people, key="run", each=each, **options)
     stream.open()
     assert stream.take() == 0
     whole, item = (event.charge for event in people.history())
     with pytest.raises(Refused, match="paid as a whole"):
         ledger.erase(item, why="gone")
-    later = AnswerStream(people, key="run", each=lambda first, end: each, **options)
+    later = AnswerStream(people, key="run", each=each, **options)
     later.open()
     assert later.take() == 1
     ledger.erase(whole, why="the reason had a name in it")
-    third = AnswerStream(people, key="run", each=lambda first, end: each, **options)
+    third = AnswerStream(people, key="run", each=each, **options)
     assert raised(third.open) == "IdempotencyConflict"  # its items are taken
     assert ledger.verify().problems == ()
 

@@ -33,10 +33,11 @@ PERIOD = ts.zcdp(rho=0.05)
 
 def open_stream(account: ts.Account, key: str = "visits", **options: Any) -> AnswerStream:
     """A stream of 12 periods that is paid whole and opened."""
-    plan = Cost(YEAR, None, "12 months of visits")
+    month, months = ("steps", "steps") if options.get("in_order") else ("month", "months")
+    plan = Cost(YEAR, None, f"12 {months} of visits")
 
     def cost_of_month(first: int, last: int) -> Cost:
-        return Cost(PERIOD, None, f"month {first} to {last} of visits")
+        return Cost(PERIOD, None, f"{month} {first} to {last} of visits")
 
     settings: dict[str, Any] = {"items": 12, "whole": plan, "each": cost_of_month, "why": "dashboard", **options}
     stream = AnswerStream(account, key=key, **settings)
@@ -345,6 +346,35 @@ def test_a_run_in_order_still_refuses_other_blocks(account: ts.Account) -> None:
     open_stream(account, in_order=True, block=2).take()
     with pytest.raises(IdempotencyConflict):
         open_stream(account, in_order=True, block=3).take()
+
+
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [
+        (1000, "12 items in blocks of 1: 12 months of visits"),
+        (1000, "12 steps of visits"),
+        (12, "all"),
+        (1, "12 steps"),
+    ],
+)
+def test_the_record_of_a_stream_does_not_pay_for_more_items_in_order(
+    account: ts.Account, items: int, text: str
+) -> None:
+    """The text is that of a stream that was paid for fewer items, so the ledger finds its charge."""
+    open_stream(account)
+    open_stream(account, key="steps", in_order=True)
+    for key in ("visits", "steps"):
+        with pytest.raises(InvalidInput, match="begins with"):
+            open_stream(account, key=key, items=items, whole=Cost(YEAR, None, text), in_order=True)
+
+
+def test_two_handles_in_order_do_not_take_an_item_twice_because_their_texts_name_no_end(account: ts.Account) -> None:
+    def cost(first: int, last: int) -> Cost:
+        return Cost(PERIOD, None, f"steps {first}")
+
+    with pytest.raises(InvalidInput, match="begins with 'steps 0 to 2'"):
+        open_stream(account, in_order=True, block=2, each=cost)
+    assert account.history() == []
 
 
 @pytest.mark.parametrize("digits", [300, 4299, 4300, 5000])

@@ -39,6 +39,7 @@ def erase(ledger: Ledger, numbers: Iterable[int], *, answers: bool, why: str, dr
     if not wanted:
         raise InvalidInput("entries", [], "the number of at least one ledger entry")
     with ledger.write("erase", dry_run=dry_run) as transaction:
+        ledger.believed(transaction, whole=True)  # a checkpoint does not say which charges cost nothing
         for number in wanted:
             _require_erasable(transaction, number)
         texts = [number for number in wanted if transaction.rows("texts_of", number)]

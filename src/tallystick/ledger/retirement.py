@@ -95,7 +95,7 @@ def name_among(retired: Iterable[str], known: Mapping[str, set[str]], facts: Ite
     for theirs in list(known.values()):
         if not own.isdisjoint(theirs):
             own = own | theirs
-    found = [name for name in sorted(retired) if not own.isdisjoint(known[name])]
+    found = [name for name in sorted(retired) if not own.isdisjoint(known.get(name, ()))]
     return found[0] if found else None
 
 

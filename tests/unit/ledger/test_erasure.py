@@ -260,3 +260,22 @@ def test_the_server_keeps_no_samples_of_what_can_be_erased(place, ledger, people
     erasable = {("entry_text", "body"), ("entry_text", "salt"), ("answer", "body"), ("answer", "salt")}
     tags = {("tag", name) for name in ("key_tag", "stem_tag", "request_tag")}
     assert not (erasable | tags) & set(sampled)
+
+
+def test_an_item_that_cost_nothing_is_not_erased_while_its_entry_is_edited(ledger, people, monkeypatch):
+    """The entry looks as if it had a cost. A checkpoint does not hold what earlier charges paid."""
+
+    def each(first, end):
+        return Cost(ts.zcdp(rho=0.01), None, f"item {first}")
+
+    whole = Cost(ts.zcdp(rho=0.1), None, "all")
+    stream = AnswerStream(people, key="s", why="w", items=3, whole=whole, each=each)
+    stream.open()
+    item = stream.answer(0, lambda: 1).receipt.charge
+    ledger.govern(why="a team uses it")
+    ledger.make_checkpoint()
+    head = ledger.head()
+    monkeypatch.setattr(erasure, "_require_erasable", lambda *given: None)
+    with Ledger(ledger.store.place, clock=ledger._clock) as later:
+        assert raised(lambda: later.erase(item, why="gone")) == "LedgerIntegrity"
+    assert (ledger.head(), ledger.verify().problems) == (head, ())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import LedgerIntegrity, NotAuthorised, Remedy
 from tallystick.ledger import journal
-from tallystick.ledger.authority import PERSON, Act, Authority, Forbidden, State, Token
+from tallystick.ledger.authority import FINISHING, PERSON, Act, Authority, Forbidden, State, Token
 from tallystick.ledger.texts import committed, opens
 from tallystick.ledger.users import name_in
 
@@ -71,10 +71,11 @@ def introduce(ledger: Ledger, transaction: Transaction, turn: Turn) -> None:
     turn.act = act = known or Act(own or new_principal())
     if ledger.captured is not None:
         turn.capture = ledger.captured
-    if book is not None and has_roles and not book.authority.is_active(act.principal):
-        raise unknown(ledger)
     if book is not None and has_roles:
-        turn.judge = None if turn.capture is not None else Judge(book)
+        problem = None if book.authority.is_active(act.principal) else unknown(ledger)
+        if problem is not None and turn.capture is not None:
+            raise problem
+        turn.judge = None if turn.capture is not None else Judge(book, problem)
         return
     if own is None:
         journal.append(
@@ -134,8 +135,10 @@ def unknown(ledger: Ledger) -> NotAuthorised:
 class Judge:
     """Checks the entries of one turn, one after the other, before they are appended."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: Book, problem: NotAuthorised | None = None) -> None:
         self._state = _View(book, book.authority)
+        self._problem = problem
+        """The refusal of a principal who is unknown or has ended, and who may only finish a charge that runs."""
         self._is_copy = False
 
     @property
@@ -145,14 +148,16 @@ class Judge:
 
     def __call__(self, seq: int, entry: Mapping[str, Any]) -> None:
         """Raise ``NotAuthorised`` if the principal may not write the entry."""
-        if entry["kind"] in HOLDER_KINDS:
+        if entry["kind"] in HOLDER_KINDS and entry["charge"] not in self._state.charges:
             return
+        if self._problem is not None and entry["kind"] not in FINISHING:
+            raise self._problem
         try:
             self._state.authority.judge(seq, entry, self._state)
         except Forbidden as problem:
             raise refused(problem) from None
-        if entry["kind"] in ("reserve", "begin"):
-            return  # the only entry of its turn that counts for a token
+        if entry["kind"] in ("reserve", "begin", *HOLDER_KINDS):
+            return  # only one entry of a turn counts for a token
         if not self._is_copy:
             self._state.authority = self._state.authority.copy()
             self._is_copy = True
@@ -165,6 +170,7 @@ class _View:
     def __init__(self, book: Book, authority: Authority) -> None:
         self.authority = authority
         self.accounts, self.charges, self.lines = book.accounts, book.charges, book.lines
+        self.payers, self.sources = book.payers, book.sources
         self.datasets, self.quarantines, self.governed = book.datasets, book.quarantines, book.governed
         self.erased, self.erased_answers = book.erased, book.erased_answers
         self.population = book.population

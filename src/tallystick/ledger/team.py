@@ -61,6 +61,7 @@ def _is_id(ledger: Ledger, name: str) -> bool:
 
 def principal_named(ledger: Ledger, transaction: Transaction, name: str) -> str:
     """The id of a principal: the id itself, or that of a person or machine with this name."""
+    checked("name", name)
     if _is_id(ledger, name):
         return name
     _book(ledger)
@@ -72,6 +73,7 @@ def principal_named(ledger: Ledger, transaction: Transaction, name: str) -> str:
 
 def _principal_added(ledger: Ledger, transaction: Transaction, name: str) -> str:
     """The id of a principal, which is added in this turn if the ledger does not know it."""
+    checked("name", name)
     if _is_id(ledger, name):
         return name
     _book(ledger)
@@ -134,10 +136,9 @@ class Raise(NamedTuple):
     approved_by: tuple[str, ...]
 
 
-def _raise_shown(transaction: Transaction, seq: int, request: Proposal) -> Raise:
+def _raise_shown(transaction: Transaction, seq: int, request: Proposal, approvers: tuple[str, ...]) -> Raise:
     first, second = request.effect["was"]
     limit0, limit1 = request.effect["limit"]
-    approvers = tuple(each.principal for each in request.decisions if each.is_approval)
     at = int(journal.stored_entry(transaction, seq)["at"])
     return Raise(seq, at, (first, second), (limit0, limit1), request.principal, approvers)
 
@@ -238,7 +239,7 @@ def _state(transaction: Transaction) -> State:
 
 def _open(state: State, number: int, at: int) -> Proposal:
     """A request that is open at a time."""
-    request = state.authority.requests.get(number)
+    request = state.authority.requests.get(number) if type(number) is int else None
     if request is None:
         raise InvalidInput("request", number, "the number of a request")
     if request.state_at(at) != OPEN:
@@ -557,11 +558,11 @@ class Team:
             book = ledger.believed(transaction)
             if book is None:
                 return []
-            found = [(seq, book.authority.requests[number]) for seq, number in sorted(book.authority.raises.items())]
+            requests = book.authority.requests
             return [
-                _raise_shown(transaction, seq, request)
-                for seq, request in found
-                if request.effect["account"] == account
+                _raise_shown(transaction, seq, requests[number], approvers)
+                for seq, (number, approvers) in sorted(book.authority.raises.items())
+                if requests[number].effect["account"] == account
             ]
 
     def glass_broken(self, population: int) -> list[tuple[int, int]]:
@@ -587,7 +588,8 @@ class Team:
                 for each in authority.grants.values()
                 if each.principal == person.id and each.revoked is None
             )
-            found.append(Member(person.id, names[person.id], person.kind, roles, person.ended is not None, person.seq))
+            has_ended = not authority.is_active(person.id)
+            found.append(Member(person.id, names[person.id], person.kind, roles, has_ended, person.seq))
         return found
 
     def make_token(
@@ -636,6 +638,8 @@ class Team:
     def end_token(self, number: int, *, dry_run: bool = False) -> int:
         """End a token; return the number of the entry."""
         ledger = self.ledger
+        if type(number) is not int:
+            raise InvalidInput("number", number, "the number of a token")
         with ledger.write("token", dry_run=dry_run) as transaction:
             _book(ledger)
             return journal.append(transaction, "token_end", ledger.now(), token=number).seq

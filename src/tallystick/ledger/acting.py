@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import LedgerIntegrity, NotAuthorised, Remedy
 from tallystick.ledger import journal
-from tallystick.ledger.authority import FINISHING, PERSON, Act, Authority, Forbidden, State, Token
+from tallystick.ledger.authority import FINISHING, PERSON, Act, Authority, Forbidden, State, Token, effect_of, seen
 from tallystick.ledger.texts import committed, opens
 from tallystick.ledger.users import name_in
 
@@ -30,6 +30,10 @@ _ID_BYTES: Final = 16
 _CHECK_DIGITS: Final = 6
 HOLDER_KINDS: Final = frozenset(("lease", "start", "commit", "burn", "refund"))
 """Entries about a charge that may have begun in the same transaction. The replay before the seal judges them."""
+
+
+FINISHING_OPERATIONS: Final = ("renew", "commit", "burn")
+"""Operations by which a principal who has ended finishes a charge that runs."""
 
 
 class Proposed(Exception):
@@ -62,7 +66,7 @@ def token_digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def introduce(ledger: Ledger, transaction: Transaction, turn: Turn) -> None:
+def introduce(ledger: Ledger, transaction: Transaction, turn: Turn, operation: str = "") -> None:
     """Set who acts in a turn; name a principal that is new to a ledger without roles."""
     book = ledger.writer.book_to_write(transaction)
     has_roles = book is not None and book.authority.since is not None
@@ -72,8 +76,9 @@ def introduce(ledger: Ledger, transaction: Transaction, turn: Turn) -> None:
     if ledger.captured is not None:
         turn.capture = ledger.captured
     if book is not None and has_roles:
+        turn.seen = _reader(book)
         problem = None if book.authority.is_active(act.principal) else unknown(ledger)
-        if problem is not None and turn.capture is not None:
+        if problem is not None and operation not in FINISHING_OPERATIONS:
             raise problem
         turn.judge = None if turn.capture is not None else Judge(book, problem)
         return
@@ -82,6 +87,11 @@ def introduce(ledger: Ledger, transaction: Transaction, turn: Turn) -> None:
             transaction, "principal_add", ledger.now(),
             principal=act.principal, person=PERSON, owner=None, subject=committed(ledger.subject),
         )  # fmt: skip
+
+
+def _reader(book: Book) -> Callable[[Mapping[str, Any]], tuple[int, ...]]:
+    """Reads the state on which an entry depends."""
+    return lambda entry: seen(effect_of(entry), book)
 
 
 def _own_principal(ledger: Ledger, transaction: Transaction) -> str | None:

@@ -610,7 +610,7 @@ def _anybody(authority: Authority, case: _Case) -> None:
 
 def _spend(authority: Authority, case: _Case) -> None:
     """A release is paid by its owner from the population, or by an analyst from an allowance."""
-    entry, state = case.entry, case.state
+    entry = case.entry
     case.require(entry["principal"] == case.act.principal, "no_principal", "a charge names another principal")
     case.require(case.act.under is None, "other_effect", "a charge carries out no request")
     _require_payer(case, entry["source"], entry["lines"])
@@ -650,7 +650,7 @@ def _holder(authority: Authority, case: _Case) -> None:
 
 
 def _is_older(case: _Case) -> bool:
-    """True for an entry that ends a charge which ran when roles began: it has no principal of its own."""
+    """True for an entry that keeps or ends a charge which ran when roles began. Its principal is everybody."""
     charge = case.entry["charge"]
     return case.entry["kind"] in FINISHING and charge < (case.authority.since or 0) and _runs(case)
 

@@ -31,7 +31,7 @@ from tallystick.ledger.replay import FORMAT_2, FORMAT_3, Book, WriterKey
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction, tried
 from tallystick.ledger.team import Team
-from tallystick.ledger.texts import Tags, Text, committed, is_answer, opens
+from tallystick.ledger.texts import Tags, committed, is_answer, opens
 from tallystick.ledger.transfer import ANSWERS, export_lines, import_lines
 from tallystick.ledger.verify import Report, entries, make_checkpoint, verify
 from tallystick.place import Place, is_foreign_url, shown
@@ -39,8 +39,6 @@ from tallystick.place import Place, is_foreign_url, shown
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
-Captured = list[tuple[dict[str, Any], dict[str, Text]]]
-"""Entries of a turn that is undone, with their texts."""
 OLD_FORMATS = ("tallystick/ledger/1",)
 BACKWARDS = 2000
 """Milliseconds by which a clock may be behind the newest entry: clocks are adjusted by fractions of a second."""
@@ -84,7 +82,7 @@ class Ledger:
         inspect: bool = False,
     ) -> None:
         self.acting: Act | None = None
-        self.captured: Captured | None = None
+        self.captured: list[journal.Proposed] | None = None
         first_write.check_arguments(expect_head, first_use, older)
         is_there = expect_head is not None or older is not None or inspect
         create = create and not is_there  # a new ledger cannot contain a known head
@@ -243,7 +241,7 @@ class Ledger:
         with tried(self.store, operation, dry_run=dry_run or self.captured is not None) as transaction:
             turn = transaction.turn
             if isinstance(turn, journal.Turn):
-                turn.introduce = lambda changed, begun: acting.introduce(self, changed, begun)
+                turn.introduce = lambda changed, begun: acting.introduce(self, changed, begun, operation)
                 if turn.governed is not None:
                     journal.begin_entries(transaction, turn)
             yield transaction

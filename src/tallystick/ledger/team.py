@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallystick.errors import InvalidInput, NotAuthorised, Refused
+from tallystick.errors import InvalidInput, NotAuthorised, Refused, Unavailable
 from tallystick.ledger import erasure, journal, opening, registry
 from tallystick.ledger.acting import Proposed, new_principal, new_token, principal_of, token_digest
 from tallystick.ledger.actions import ANALYST, CLASSES, OWNER, ROLES
@@ -687,12 +687,14 @@ class Team:
         with contextlib.suppress(Proposed):
             operation(trial)
         found = trial.captured or []
-        if len(found) != 1 or found[0][0]["kind"] not in EFFECTS:
+        if len(found) != 1 or found[0].entry["kind"] not in EFFECTS:
             raise InvalidInput("operation", len(found), "one change that can be requested")
-        entry, texts = found[0]
+        entry, texts, was = found[0]
         effect = effect_of(entry)
         with ledger.write("request", dry_run=dry_run) as transaction:
             state = _state(transaction)
+            if seen(effect, state) != was:
+                raise Unavailable("another change came before this request. Nothing was changed. Make it again")
             return journal.append(
                 transaction, "request", ledger.now(), effect=effect, population=population_of(effect, state),
                 was=list(seen(effect, state)), why=texts.get("why") or committed(why),

@@ -14,8 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tallystick.errors import Unavailable
+
 _OPEN_FILES = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")
 """Beginnings of names that lead to an open file. Other files below /dev are ordinary: /dev/shm is a RAM disk."""
+
+_MOST_TRIES = 1000
+"""Each is lost only if a link is replaced at that moment."""
 
 
 def regular(path: str, flags: int) -> int:
@@ -28,6 +33,20 @@ def regular(path: str, flags: int) -> int:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def real_path(path: Path | str) -> str:
+    """Return the path to which a name leads now, with links resolved, also while a program replaces a link in it.
+
+    Python's own function fails if a link is gone between looking at it and reading it.
+
+    >>> real_path("/proc/../tmp/./visits.csv") == os.path.realpath("/tmp/visits.csv")
+    True
+    """
+    for _ in range(_MOST_TRIES):
+        with suppress(OSError):
+            return os.path.realpath(path)
+    raise Unavailable("a program replaces a link of a path again and again. Ask again when it is done")
 
 
 def read_bytes(path: Path | str) -> bytes:

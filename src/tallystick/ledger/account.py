@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Protects
@@ -19,12 +20,17 @@ from tallystick.ledger.milestones import SpendingStatement, so_far
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Receipt, Valued, pay, pay_elsewhere
 from tallystick.ledger.texts import ERASED
+from tallystick.regular_file import real_path
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.book import Ledger
     from tallystick.ledger.signing import Signer
     from tallystick.ledger.training import Run
+
+
+_MOST_LISTED: Final = 1000
+"""Most files of a folder that a registration remembers. A folder of more files is recognised at its place only."""
 
 
 class Priced(Protocol):
@@ -393,11 +399,11 @@ class Account:
         """
         is_folder = source is not None and os.path.isdir(source)
         if source is not None and (is_folder or os.path.isfile(source)):
-            place, status = os.path.realpath(source), os.stat(source)
+            place, status = real_path(source), os.stat(source)
             source, inode = f"file {place}", f"inode {status.st_dev}:{status.st_ino}"  # as tables.identity names them
             marks = {*marks, source, inode}
-            if not is_folder:  # a folder is written with every file that it gets
-                marks |= {f"{inode}@{status.st_mtime_ns}"}
+            # a folder is written with every file that it gets, so its files have the times
+            marks |= _files_in(place) if is_folder else {f"{inode}@{status.st_mtime_ns}"}
         registry.register(
             self,
             dataset,
@@ -518,3 +524,19 @@ def check_account(account: Any) -> None:
     if not isinstance(account, Account):
         allowed = 'an account: ts.Ledger("budget.db").open("clinic", budget=...), or .open("clinic") if it exists'
         raise InvalidInput("account", account, allowed)
+
+
+def _files_in(folder: str) -> set[str]:
+    """Return marks of the files in a folder and in its folders, as tables.identity names them.
+
+    They are for the time when the folder was moved, or may not be entered. None are returned if the files are too many.
+    """
+    marks: set[str] = set()
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # the file was removed
+                status = os.lstat(os.path.join(place, name))
+                marks.add(f"inode {status.st_dev}:{status.st_ino}@{status.st_mtime_ns}")
+        if len(marks) > _MOST_LISTED:
+            return set()
+    return marks

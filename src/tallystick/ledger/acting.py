@@ -32,8 +32,8 @@ HOLDER_KINDS: Final = frozenset(("lease", "start", "commit", "burn", "refund"))
 """Entries about a charge that may have begun in the same transaction. The replay before the seal judges them."""
 
 
-FINISHING_OPERATIONS: Final = ("renew", "commit", "burn")
-"""Operations by which a principal who has ended finishes a charge that runs."""
+FINISHING_OPERATIONS: Final = ("renew", "commit", "burn", "refund")
+"""Operations by which a principal who has ended finishes a charge."""
 
 
 class Proposed(Exception):
@@ -200,7 +200,8 @@ _REMEDIES: Final = {"needs_approval": "make_request", "not_authorised": "show_me
 
 def token_in(book: Book | None, text: str, at: int) -> Token:
     """The token with this text; one refusal for a token that is unknown, that has ended, or that is too old."""
-    found = None if book is None else book.authority.token_of(token_digest(text), at)
+    digest = token_digest(text)
+    found = None if book is None else book.authority.token_of(digest, at)
     if found is None:
         raise NotAuthorised("this token is not accepted: it is unknown or has ended", code="dead_token")
     return found

@@ -49,8 +49,10 @@ LAPSED: Final = "LAPSED"
 
 RESERVED: Final = "RESERVED"
 EXECUTING: Final = "EXECUTING"
-FINISHING: Final = ("lease", "commit", "burn")
-"""Kinds of entries that keep or end a charge that has started."""
+FINISHING: Final = frozenset(("lease", "commit", "burn", "refund"))
+"""Kinds of entries that finish a charge. Its holder may write them after the holder or the token has ended: a charge
+that cannot finish closes the data.
+"""
 
 DAY: Final = 86_400_000
 """Milliseconds of a day."""
@@ -338,9 +340,7 @@ class Authority:
             return
         case = _Case(seq, entry, act, state, self)
         if not _is_finished(case):
-            if not self.is_active(act.principal):
-                raise Forbidden("unknown_principal", "the principal who acts has no role in this ledger")
-            self._judge_token(act, entry)
+            self._judge_present(act, entry)
         if kind in _BY_PRINCIPAL:
             case.require(
                 entry["principal"] == act.principal, "no_principal", "it names another principal as its author"
@@ -373,8 +373,10 @@ class Authority:
         if entry["person"] not in (PERSON, MACHINE):
             raise Forbidden("bad_principal", "a principal is a person or a machine")
 
-    def _judge_token(self, act: Act, entry: Mapping[str, Any]) -> None:
-        """Check that the token may be used by its principal at this time."""
+    def _judge_present(self, act: Act, entry: Mapping[str, Any]) -> None:
+        """Check that the principal has not ended, and that its token may be used at this time."""
+        if not self.is_active(act.principal):
+            raise Forbidden("unknown_principal", "the principal who acts has no role in this ledger")
         if act.via is None:
             return
         token = self.tokens.get(act.via)
@@ -662,12 +664,13 @@ def _runs(case: _Case) -> bool:
 
 
 def _is_finished(case: _Case) -> bool:
-    """True for an entry by which the principal of a charge that runs finishes it.
+    """True for an entry by which the principal of a charge finishes it: it runs, or its amount is given back.
 
-    It is paid, and its data may be open. So neither the end of a token nor that of the principal takes its answer:
-    how long it runs can depend on the data.
+    What runs is paid, and its data may be open. So neither the end of a token nor that of the principal takes its
+    answer: how long it runs can depend on the data. A reservation is not extended after the end.
     """
-    if case.entry["kind"] not in FINISHING or not _runs(case):
+    kind = case.entry["kind"]
+    if kind not in FINISHING or not (kind == "refund" or _runs(case)):
         return False
     return bool(case.state.charges[case.entry["charge"]].principal == case.act.principal)
 

@@ -339,6 +339,8 @@ def charge_under(transaction: Transaction, principal: str, space: str, key: str)
         row = transaction.row("charge_by_key", principal, key, _end_of_format_2(transaction))
         if row is not None:
             _require_old_key(transaction, int(row[0]), principal, key)
+    if row is None and space == NAMED and principal != SHARED:
+        return charge_under(transaction, SHARED, NAMED, key)  # a key from before roles began, which everybody shared
     return None if row is None else ChargeRow(*row)
 
 

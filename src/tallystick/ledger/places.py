@@ -18,6 +18,7 @@ from typing import Final
 from tallystick.errors import LedgerIntegrity, Remedy, Unavailable
 from tallystick.ledger.chain import config_directory, digest, own_file
 from tallystick.place import Place, shown
+from tallystick.regular_file import real_path
 
 RECORD: Final = re.compile(rb"^([0-9a-f]{32}) ")
 UNREADABLE: Final = "(its record cannot be read)"
@@ -28,7 +29,7 @@ LONGEST: Final = 65536
 
 def names_of_file(path: Path) -> tuple[str, ...]:
     """Return the names under which a file is remembered: as it was given, and with its links resolved."""
-    return f"file {os.path.abspath(path)}", f"file {os.path.realpath(path)}"
+    return f"file {os.path.abspath(path)}", f"file {real_path(path)}"
 
 
 def name_of_url(place: Place) -> str:

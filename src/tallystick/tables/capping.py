@@ -14,8 +14,8 @@ from the lines and points that SQL gives it.
 
 A unit whose kept cells have T > R rows, of each at most L if L < R, keeps R of them, at equal distances in the order
 of its places: of the rows after the first s - m and up to the s-th, floor((s R + b) / T) - floor(((s - m) R + b) / T)
-count, with b = B mod T from the unit's line. So every row counts as often as any other, and R of them in all
-(docs/theory/query-rows-in-all.md).
+count, with b = B mod T from the unit's line. So every row of the kept cells counts as often as any other, and R of them
+in all (docs/theory/query-rows-in-all.md).
 
 Which groups a unit keeps is a function of that unit's own rows and of public numbers, and nothing about privacy hangs
 on how random it is. That no group is favoured is a matter of fairness: random lines modulo a prime put the points of

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -18,6 +19,7 @@ from tallystick.errors import Refused, Remedy
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.registry import noted_table
 from tallystick.place import shown
+from tallystick.regular_file import real_path
 from tallystick.tables.files import OpenFile
 from tallystick.tables.forms import ENDINGS, form_of, kind_of, may_read
 
@@ -184,7 +186,7 @@ def _was_before(link: Registered, own: Identity, dataset: Registered) -> bool:
 
 
 def known_to(ledger: Ledger) -> Known:
-    """Every registered dataset with the marks that it has now. All folders of tables of Spark are looked through."""
+    """Every registered dataset with the marks that it has now. All registered folders are looked through."""
     return [(dataset, _Marked.of(dataset)) for dataset in ledger.datasets().values()]
 
 
@@ -348,7 +350,7 @@ class _Marked:
             suffix = table_suffix(table) if kind == "duckdb" else ""
             is_newest = (kind, place, table) == stored[-1]
             whole = _file_marks(place, _remembered(inodes, suffix, is_newest=is_newest))
-            if SourceId.of(f"file {os.path.realpath(place)}{suffix}") in dataset.sources:
+            if SourceId.of(f"file {real_path(place)}{suffix}") in dataset.sources:
                 marks |= {f"{mark}{suffix}" for mark in whole}
             else:
                 moved |= {f"{mark}{suffix}" for mark in whole}
@@ -366,7 +368,9 @@ class _Marked:
             marks |= {f"{each}{suffix}" for each in whole}
             near |= whole if suffix else set()
         newest = frozenset(mark for mark in dataset.newest_marks if not mark.startswith(INODE))
-        marks |= _inodes_in_folders(lasting)
+        inside, linked = _in_folders(lasting)
+        marks |= inside
+        moved |= linked
         return cls(dataset.sources, frozenset(marks), frozenset(near), frozenset(tables), frozenset(moved), newest)
 
     def names(self, own: Identity) -> bool:
@@ -502,7 +506,7 @@ def _file_marks(place: str, remembered: Iterable[str]) -> set[str]:
     now: the next new file often gets it. So the remembered file must have its time of the last write as well. An inode
     without a time (a registration of version 0.1.0, a folder of Spark) stands for it while nothing is to be seen there.
     """
-    real = {f"{FILE}{os.path.realpath(place)}"}
+    real = {f"{FILE}{real_path(place)}"}
     try:
         status = os.stat(place)
     except (OSError, ValueError):
@@ -511,27 +515,33 @@ def _file_marks(place: str, remembered: Iterable[str]) -> set[str]:
     return {*real, *unmistakable, _inode((status.st_dev, status.st_ino))}
 
 
-def _inodes_in_folders(marks: Iterable[str]) -> set[str]:
-    """Inodes of all files in the folders of a registered table of Spark: a hard link to one of them is the same file.
+def _in_folders(marks: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Marks of the files in registered folders: a hard link to one of them is the same file, and so is its name below
+    a second mount of the folder. The second set is of files to which links in these folders lead.
 
     A folder inside another one is looked through once.
     """
-    if not any(mark.startswith(SPARK) for mark in marks):
-        return set()
     places = {PurePosixPath(mark.removeprefix(FILE)) for mark in marks if mark.startswith(FILE)}
-    outermost = [place for place in places if places.isdisjoint(place.parents)]
-    return set[str]().union(*map(_inodes_below, outermost))
+    inside, linked = set[str](), set[str]()
+    for folder in places:
+        if places.isdisjoint(folder.parents):
+            _look_through(folder, inside, linked)
+    return inside, linked
 
 
-def _inodes_below(folder: PurePosixPath) -> set[str]:
-    """Inodes of all files in a folder and in its folders; none if it is not a folder."""
-    found = set()
-    for inside, _, names in os.walk(folder):
+def _look_through(folder: PurePosixPath, inside: set[str], linked: set[str]) -> None:
+    """Add the inodes of all files in a folder and in its folders, and the marks of files to which links there lead.
+
+    Nothing is added if it is not a folder.
+    """
+    for place, _, names in os.walk(folder):
         for name in names:
+            path = os.path.join(place, name)
             with contextlib.suppress(OSError):  # the file was removed
-                status = os.lstat(os.path.join(inside, name))
-                found.add(_inode((status.st_dev, status.st_ino)))
-    return found
+                status = os.lstat(path)
+                inside.add(_inode((status.st_dev, status.st_ino)))
+                if stat.S_ISLNK(status.st_mode):
+                    linked |= _file_marks(path, ())
 
 
 def _without_timed(inodes: Iterable[str]) -> set[str]:

@@ -21,6 +21,7 @@ from tallystick.errors import IdempotencyConflict, InvalidInput, Refused, Remedy
 from tallystick.ledger.book import Ledger, opened, opened_if_there
 from tallystick.ledger.denial import payable_delta
 from tallystick.place import Place, is_foreign_url, names_server, shown
+from tallystick.regular_file import real_path
 from tallystick.strict_json import read
 from tallystick.tables.files import OpenFile
 from tallystick.tables.forms import kind_of
@@ -268,11 +269,11 @@ def identity(source: Source, table: str) -> str:
     """
     source, table = source.member(table)
     if source.kind in ("csv", "parquet"):
-        return f"file {os.path.realpath(source.place)}"
+        return f"file {real_path(source.place)}"
     if source.kind in ("duckdb", "postgres", "spark"):
         whole_name(table)
     if source.kind == "duckdb":
-        return f"file {os.path.realpath(source.place)}{table_suffix(table)}"
+        return f"file {real_path(source.place)}{table_suffix(table)}"
     if source.kind == "postgres":
         return f"postgres {_server(source, table)} {table.removeprefix('public.')}"
     if source.kind == "spark" and not source.unnamed:
@@ -320,7 +321,7 @@ def same_file(one: Path | str, two: Path | str) -> bool:
     try:
         return os.path.samefile(one, two)
     except (OSError, ValueError):  # one of them is not there
-        return os.path.realpath(one) == os.path.realpath(two)
+        return real_path(one) == real_path(two)
 
 
 class PublicUse(NamedTuple):

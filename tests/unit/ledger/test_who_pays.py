@@ -145,3 +145,24 @@ def test_the_budget_says_who_spent_what(team: dict[str, Ledger], capsys: pytest.
     assert "ann" in Path("spent.svg").read_text()
     assert run(["charge", "list"]) == 0
     assert "ann" in capsys.readouterr().out
+
+
+def test_a_key_from_before_roles_still_finds_its_answer(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.db", config=tmp_path) as ledger:
+        clinic = ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient")
+        first = clinic.pay(ts.zcdp(rho=0.1), why="a report", key="report")
+        ledger.govern(why="a team uses it")
+        ledger.team.begin(why="a team uses it")
+        again = clinic.pay(ts.zcdp(rho=0.1), why="a report", key="report")
+        assert again.charge == first.charge
+        assert str(clinic.used) == "rho 0.1"
+
+
+def test_a_running_charge_of_a_person_who_ends_can_finish(team: dict[str, Ledger]) -> None:
+    charge = team["ann"].open("ann-share").charge(ts.zcdp(rho=0.1), why="x", source="visits").begin()
+    team["owner"].team.end("ann", why="left")
+    charge.commit(1)
+    assert team["owner"].open("clinic").failures() == []
+    with pytest.raises(NotAuthorised):
+        team["ann"].open("ann-share").pay(ts.zcdp(rho=0.01), why="later")
+    assert not team["owner"].verify().problems

@@ -19,6 +19,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
+from tallystick.ledger import account as account_module
 from tallystick.ledger.account import Account
 from tallystick.tables import files, run, scratch, sources
 from tallystick.tables.files import OpenFile
@@ -238,6 +239,51 @@ def test_files_in_a_folder_that_a_program_registered_by_its_path_belong_to_its_p
     assert plan_of(beside, own).release(why="x").receipt is not None
     with pytest.raises(Refused, match="not public"):
         ts.Private(beside, account=own).table(unit="who").join(str(new), on="who")
+
+
+def test_files_of_a_registered_folder_are_known_under_every_name(
+    tmp_path: Path, ledger: ts.Ledger, own: Account
+) -> None:
+    """A hard link, also to a file that is new, and the target of a link in the folder."""
+    folder = tmp_path / "people"
+    (folder / "deep").mkdir(parents=True)
+    outside = write(tmp_path / "outside.csv", PRIVATE)
+    (folder / "link.csv").symlink_to(outside)
+    old = write(folder / "old.parquet", PRIVATE)
+    ledger.open("clinic", budget=ts.zcdp(rho=100), unit="who").register("people", source=str(folder))
+    new = write(folder / "deep" / "new.csv", PRIVATE)
+    os.link(old, tmp_path / "hard.parquet")
+    os.link(new, tmp_path / "hard.csv")
+    for name in ("hard.parquet", "hard.csv", "outside.csv", "people/link.csv"):
+        with pytest.raises(Refused, match="belongs to population 'clinic'"):
+            plan_of(tmp_path / name, own).release(why="x")
+
+
+def test_a_link_in_a_registered_folder_does_not_take_data_that_were_registered_before_it(
+    tmp_path: Path, ledger: ts.Ledger
+) -> None:
+    path = write(tmp_path / "people.csv", PRIVATE)
+    owner = registered(ledger, path)
+    (tmp_path / "folder").mkdir()
+    ledger.open("other", budget=ts.zcdp(rho=100), unit="who").register("folder", source=str(tmp_path / "folder"))
+    (tmp_path / "folder" / "link.csv").symlink_to(path)
+    assert cheap(path, owner).receipt is not None
+
+
+def test_files_of_a_folder_that_was_moved_away_are_known_by_their_inodes(
+    tmp_path: Path, ledger: ts.Ledger, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clinic = ledger.open("clinic", budget=ts.zcdp(rho=100), unit="who")
+    for name, most in (("people", 1000), ("many", 0)):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "a.csv", PRIVATE)
+        monkeypatch.setattr(account_module, "_MOST_LISTED", most)
+        clinic.register(name, source=str(tmp_path / name))
+        (tmp_path / name).rename(tmp_path / f"old {name}")
+        (tmp_path / name).mkdir()
+    with pytest.raises(Refused, match="belongs to population 'clinic'"):
+        plan_of(tmp_path / "old people" / "a.csv", own).release(why="x")
+    assert plan_of(tmp_path / "old many" / "a.csv", own).release(why="x").receipt is not None
 
 
 def test_a_file_of_two_populations_is_refused(tmp_path: Path, ledger: ts.Ledger) -> None:
@@ -528,6 +574,23 @@ def test_a_file_that_is_replaced_while_it_is_opened_is_refused(tmp_path: Path, m
     monkeypatch.setattr(files, "_open", replaced)
     with pytest.raises(Unavailable, match="was replaced"):
         OpenFile(path)
+
+
+def test_a_link_that_becomes_a_file_while_it_is_resolved_is_no_error(
+    tmp_path: Path, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python looks at a link and then reads it. Its own error would show the path, and not what to do."""
+    write(tmp_path / "people.csv", OWN)
+    (tmp_path / "link.csv").symlink_to("people.csv")
+    read = os.readlink
+
+    def replaced(path: Any, **options: Any) -> Any:
+        if str(path).endswith("link.csv"):
+            (tmp_path / "people.csv").replace(path)
+        return read(path, **options)
+
+    monkeypatch.setattr(os, "readlink", replaced)
+    assert plan_of(tmp_path / "link.csv", own).release(why="x").receipt is not None
 
 
 def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:

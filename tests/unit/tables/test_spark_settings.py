@@ -341,6 +341,38 @@ def test_the_python_side_of_spark_logs_nothing_during_a_release(
     assert is_on_again
 
 
+def test_the_java_side_of_py4j_logs_nothing_during_a_release(spark: Any, tmp_path: Path) -> None:
+    """It logs the same texts, through the library of Java and not through Log4j."""
+    raising = "SELECT who, IF(who = 8, raise_error('the row ' || who * 1111), 1) AS n FROM visits"
+    spark.sql(raising).createOrReplaceTempView("raising")
+    library = spark._jvm.java.util.logging
+    kept = [library.Logger.getLogger(name) for name in ("py4j", "py4j.commands.AbstractCommand")]
+    handler = library.FileHandler(str(tmp_path / "log"))
+    handler.setLevel(library.Level.ALL)
+    kept[0].addHandler(handler)
+    account = Ledger(tmp_path / "ledger.db").open("clinic", budget=ts.zcdp(rho=9), unit="person")
+    asked_of = ts.Private(spark, account=account).table("raising", unit="who")
+    plan = asked_of.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.sum("n", 0, 1)).plan(rho=0.1)
+    try:
+        with hadoop(spark, "fs.s3a.secret.key", "CANARY"):
+            for logger in kept:
+                logger.setLevel(library.Level.FINEST)
+            with pytest.raises(Unavailable):
+                plan.release(why="try")
+            levels_after = [logger.getLevel() for logger in kept]
+            for logger in kept:
+                logger.setLevel(None)
+    finally:
+        kept[0].removeHandler(handler)
+        handler.close()
+        spark.catalog.dropTempView("raising")
+    logged = (tmp_path / "log").read_text()
+    assert account.used.a0 > 0
+    assert "the row" not in logged
+    assert "CANARY" not in logged
+    assert [str(level.getName()) for level in levels_after] == ["FINEST", "FINEST"]
+
+
 def test_a_log_whose_configuration_is_read_again_is_refused(spark: Any, tmp_path: Path) -> None:
     """The levels would come back during a release."""
     (tmp_path / "log4j2.properties").write_text("monitorInterval=30\nrootLogger.level=off\n")

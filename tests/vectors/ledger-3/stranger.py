@@ -452,8 +452,8 @@ class Ledger:
             need(kind != "principal_add" or itself and e["person"] == "person" and e["owner"] is None, "somebody adds another")
             return
         need(kind not in ("genesis", "upgrade", "govern", "roles"), "it cannot follow roles")
-        charge = self.charges.get(e["charge"]) if kind in ("lease", "commit", "burn") else None
-        finishes = charge and charge["state"] == "EXECUTING" and charge["principal"] == who
+        charge = self.charges.get(e["charge"]) if kind in ("lease", "commit", "burn", "refund") else None
+        finishes = charge and (kind == "refund" or charge["state"] == "EXECUTING") and charge["principal"] == who
         need(finishes or self.alive(who), "it is made by somebody who is not known, or who has ended")
         if via is not None and not finishes:
             token = self.tokens.get(via)

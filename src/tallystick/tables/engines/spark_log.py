@@ -1,8 +1,9 @@
 """The log of Spark's driver, which is off while a release runs.
 
 Messages show exact numbers of rows and blocks, and an error of a task can quote a row. So no message of the virtual
-machine is logged until the release has ended. The same holds for the Python side of Spark: at the level DEBUG, Py4J
-logs everything that it sends and receives, errors and settings with passwords included.
+machine is logged until the release has ended. The same holds for Py4J, which connects Python and Spark and has loggers
+on both sides: at the level DEBUG or FINE it logs everything that it sends and receives, errors and settings with
+passwords included.
 """
 
 from __future__ import annotations
@@ -26,9 +27,14 @@ _ASKED: Final = (
 _IN_PYTHON: Final = ("py4j", "pyspark")
 """First parts of the names of Spark's loggers in Python."""
 
+_PY4J: Final = "py4j"
+"""Name above all of Py4J's loggers in Java. They belong to Java's own library, and not to Log4j."""
+
 _lock: Final = threading.Lock()
 _before: Final[dict[str, Any]] = {}
 """Level of each configured logger before the first of the releases that run now."""
+_before_in_py4j: Final[dict[str, tuple[Any, Any]]] = {}
+"""Loggers of Py4J in Java, each with its own level or None. Java forgets a logger to which nothing refers."""
 _on_in_python: Final[set[str]] = set()
 """Loggers in Python that the releases that run now have disabled."""
 _running: Final[set[int]] = set()
@@ -49,9 +55,11 @@ class QuietLog:
         with _lock:
             if not _running:
                 _before.clear()
+                _before_in_py4j.clear()
             _running.add(id(self))
             _disable_in_python()
             self._switch_off()
+            self._switch_off_py4j()
             is_on = self._is_on()
         if is_on:
             self._end()
@@ -106,6 +114,19 @@ class QuietLog:
             configured[name].setLevel(off)
         logs.updateLoggers()
 
+    def _switch_off_py4j(self) -> None:
+        """Switch off every logger of Py4J in Java that has a level, and the one above all."""
+        library = self._java.java.util.logging
+        off = library.Level.OFF
+        names = self._java.java.util.Collections.list(library.LogManager.getLogManager().getLoggerNames())
+        known = [name for name in names.toString()[1:-1].split(", ") if name.startswith(f"{_PY4J}.")]
+        for name in (_PY4J, *known):
+            logger = library.Logger.getLogger(name)
+            level = logger.getLevel()
+            if name == _PY4J or level is not None:
+                _before_in_py4j.setdefault(name, (logger, level))
+                logger.setLevel(off)
+
     def _is_on(self) -> bool:
         """True if a message could be logged all the same.
 
@@ -127,6 +148,9 @@ class QuietLog:
                 configured[name].setLevel(level)
         logs.updateLoggers()
         _before.clear()
+        for logger, level in _before_in_py4j.values():
+            logger.setLevel(level)
+        _before_in_py4j.clear()
 
 
 def _disable_in_python() -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from tallystick.errors import Refused
+from tallystick.regular_file import real_path
 from tallystick.tables.engines.spark_local import LocalFiles, index_at, is_summary
 from tallystick.tables.engines.spark_parquet import refuse_unreadable
 from tallystick.tables.engines.spark_stores import FileSystems, Place
@@ -488,7 +489,7 @@ def _marks_above(places: list[Place]) -> frozenset[str]:
     """Marks of all folders above files and folders: a dataset that is registered there holds these files."""
     above: set[Place] = set()
     for scheme, authority, path in places:
-        real = os.path.realpath(path) if _is_local((scheme, authority, path)) else path
+        real = real_path(path) if _is_local((scheme, authority, path)) else path
         above |= {(scheme, authority, str(parent)) for parent in PurePosixPath(real).parents}
         host = authority.rpartition("@")[2]
         if host != authority:  # older registrations have no container in their marks
@@ -504,7 +505,7 @@ def _is_local(place: Place) -> bool:
 def _is_linked(place: Place) -> bool:
     """True if a symbolic link is part of a local path."""
     _, _, path = place
-    return _is_local(place) and os.path.realpath(path) != os.path.normpath(path)
+    return _is_local(place) and real_path(path) != os.path.normpath(path)
 
 
 def place_marks(scheme: str, authority: str, path: str) -> frozenset[str]:
@@ -525,7 +526,7 @@ def _marks_at(scheme: str, authority: str, path: str) -> frozenset[str]:
         has_container = store in _WITH_CONTAINER and owner and ":" not in owner
         container = f"{owner}@" if has_container else ""
         return frozenset({f"{LOCATION}{store}://{container}{host}{path}"})
-    name = f"file {os.path.realpath(path)}"
+    name = f"file {real_path(path)}"
     try:
         status = os.stat(path)
     except OSError:  # it is on another machine, or gone

@@ -503,6 +503,8 @@ class Ledger:
 
     def account_by_id(self, account_id: int) -> Account:
         """The account with that number."""
+        if type(account_id) is not int or not 0 < account_id <= LARGEST:
+            raise InvalidInput("account_id", account_id, "the number of an account")
         with self.store.read() as transaction:
             row = journal.account_row(transaction, account_id)
         return self._account(row)
@@ -676,7 +678,8 @@ class Ledger:
     def charge_row(self, charge_id: int) -> tuple[ChargeRow, dict[str, Any]]:
         """A charge, as it may be shown, and the entry that reserved it."""
         with self.store.read() as transaction:
-            row = transaction.row("charge_by_id", charge_id) if 0 < charge_id <= LARGEST else None
+            is_number = type(charge_id) is int and 0 < charge_id <= LARGEST
+            row = transaction.row("charge_by_id", charge_id) if is_number else None
             if row is None:
                 raise InvalidInput("charge", charge_id, "the number of an existing charge")
             charge = ChargeRow(*row)

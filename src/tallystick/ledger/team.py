@@ -18,6 +18,7 @@ from tallystick.ledger.actions import ANALYST, CLASSES, OWNER, ROLES
 from tallystick.ledger.authority import (
     APPROVE,
     DAY,
+    DOORS,
     EFFECTS,
     LONGEST_TOKEN,
     MACHINE,
@@ -53,6 +54,13 @@ TOKEN_DAYS: Final = 90
 def _check_role(role: str) -> None:
     if role not in ROLES:
         raise InvalidInput("role", role, f"one of: {', '.join(ROLES)}")
+
+
+def _several(argument: str, values: Any) -> Sequence[str]:
+    """A list of texts; one text alone is refused, which would be taken for its letters."""
+    if not isinstance(values, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in values):
+        raise InvalidInput(argument, type(values).__name__, "a list of texts")
+    return list(values)
 
 
 def _is_id(ledger: Ledger, name: str) -> bool:
@@ -524,6 +532,8 @@ class Team:
         """Set how many must approve, by class of actions; return the number of the entry."""
         ledger = self.ledger
         check_reason(why)
+        if not isinstance(needed, Mapping):
+            raise InvalidInput("needed", type(needed).__name__, "numbers of approvals by class, such as {'money': 1}")
         for name, number in needed.items():
             if name not in CLASSES:
                 raise InvalidInput("needed", name, f"one of: {', '.join(CLASSES)}")
@@ -548,7 +558,7 @@ class Team:
     def roles(self, population: str) -> set[str]:
         """The roles of who acts here, on a population."""
         ledger = self.ledger
-        number = ledger.account_row(population).id
+        number = ledger.account_row(checked("population", population)).id
         return ledger.writer.watch.book.authority.roles_of(ledger.actor, number)
 
     def approved_raises(self, account: int) -> list[Raise]:
@@ -606,9 +616,12 @@ class Team:
     ) -> NewToken:
         """Make a token for the caller or a machine of the caller. ``ceiling`` is the most that it pays on one day."""
         ledger = self.ledger
-        for role in roles:
+        for role in _several("roles", roles):
             _check_role(role)
-        if not 0 < days <= LONGEST_TOKEN / DAY:
+        for door in _several("doors", doors):
+            if door not in DOORS:
+                raise InvalidInput("doors", door, f"one of: {', '.join(DOORS)}")
+        if not isinstance(days, int | float) or not 0 < days <= LONGEST_TOKEN / DAY:
             raise InvalidInput("days", days, f"a number of days up to {LONGEST_TOKEN // DAY}")
         text = new_token()
         with ledger.write("token", dry_run=dry_run) as transaction:
@@ -665,7 +678,7 @@ class Team:
         with ledger.write("allowance", dry_run=dry_run) as transaction:
             _book(ledger)
             principal = principal_named(ledger, transaction, name)
-            above = transaction.row("account_named", account)
+            above = transaction.row("account_named", checked("account", account))
             if above is None:
                 names = [journal.AccountRow(*each).name for each in transaction.rows("accounts")]
                 raise opening.unknown_account(account, names)
@@ -682,6 +695,8 @@ class Team:
         """
         ledger = self.ledger
         check_reason(why)
+        if not callable(operation):
+            raise InvalidInput("operation", type(operation).__name__, "a function of a ledger, which makes the change")
         ledger.recover()
         trial = ledger.proposing()
         with contextlib.suppress(Proposed):

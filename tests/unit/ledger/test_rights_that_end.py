@@ -202,3 +202,23 @@ def test_a_number_that_is_none_is_refused(team, number):
     for call in (*calls, lambda: bob.end_token(number)):
         with pytest.raises((InvalidInput, NotAuthorised, Refused)):
             call()
+
+
+@pytest.mark.parametrize("value", [None, 7, b"x", [None], "analyst"])
+def test_what_is_no_list_function_or_mapping_is_refused(team, value):
+    own = team.ledger.team
+    calls = [
+        lambda: own.make_token(roles=value),
+        lambda: own.make_token(doors=value),
+        lambda: own.make_token(days=None),
+        lambda: own.set_quorum("clinic", value, why="x"),
+        lambda: own.request(value, why="x"),
+        lambda: own.roles(value),
+        lambda: own.allow("ann", value, zcdp(rho=0.1), why="x"),
+        lambda: team.ledger.charge_row(value),
+        lambda: team.ledger.account_by_id(-1),
+        lambda: team.ledger.account_by_id(10**40),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidInput):
+            call()

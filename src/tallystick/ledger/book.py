@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Unavailable
 from tallystick.ledger import acting, erasure, first_write, governance, journal, opening, places, views
-from tallystick.ledger.account import Account
+from tallystick.ledger.account import Account, check_account
 from tallystick.ledger.authority import Act
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, encode_answer
 from tallystick.ledger.copies import CopyLock
@@ -503,8 +503,7 @@ class Ledger:
 
     def account_by_id(self, account_id: int) -> Account:
         """The account with that number."""
-        if type(account_id) is not int or not 0 < account_id <= LARGEST:
-            raise InvalidInput("account_id", account_id, "the number of an account")
+        _check_number("account_id", account_id, "an account")
         with self.store.read() as transaction:
             row = journal.account_row(transaction, account_id)
         return self._account(row)
@@ -565,6 +564,10 @@ class Ledger:
         older_request: str = "",
     ) -> Charge:
         """A charge on several accounts, all or none, not yet taken: enter it, or call ``reserve()``."""
+        for account in accounts:
+            check_account(account)
+        _check_text("request", request)
+        _check_text("source", source)
         if not accounts or len({account.id for account in accounts}) != len(accounts):
             raise InvalidInput("accounts", [a.name for a in accounts], "one or more different accounts")
         terms = self._terms(loss, tuple(accounts), delta, request, source, older_request)
@@ -660,6 +663,7 @@ class Ledger:
 
     def is_about(self, charge_id: int, *requests: str) -> bool | None:
         """True if a charge was made for one of these request texts; None if its own text was erased."""
+        _check_number("charge_id", charge_id, "a charge")
         with self.store.read() as transaction:
             entry = journal.stored_entry(transaction, charge_id)
             if not journal.is_new_format(transaction, charge_id):
@@ -825,6 +829,19 @@ def _edited_account(number: int) -> LedgerIntegrity:
     """The error for an account whose row differs from the chain."""
     altered = f"account {number} differs from the chain: the table was edited"
     return LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
+
+
+def _check_number(argument: str, number: object, of: str) -> None:
+    if type(number) is not int or not 0 < number <= LARGEST:
+        raise InvalidInput(argument, number, f"the number of {of}")
+
+
+def _check_text(argument: str, text: object) -> None:
+    """Raise unless this is a text that a store can hold. No error quotes it: it may be long."""
+    if not isinstance(text, str):
+        raise InvalidInput(argument, type(text).__name__, "a text")
+    if text.encode(errors="replace").decode() != text:
+        raise InvalidInput(argument, "a text that is not UTF-8", "a text of Unicode characters")
 
 
 def _folder(config: object) -> Path | None:

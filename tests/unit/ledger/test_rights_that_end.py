@@ -216,9 +216,25 @@ def test_what_is_no_list_function_or_mapping_is_refused(team, value):
         lambda: own.roles(value),
         lambda: own.allow("ann", value, zcdp(rho=0.1), why="x"),
         lambda: team.ledger.charge_row(value),
+        lambda: team.ledger.is_about(-1, "a question"),
         lambda: team.ledger.account_by_id(-1),
         lambda: team.ledger.account_by_id(10**40),
     ]
     for call in calls:
         with pytest.raises(InvalidInput):
             call()
+
+
+@pytest.mark.parametrize("text", [None, 7, b"x", "\ud800"])
+def test_what_no_store_can_hold_is_refused_before_the_charge(team, text):
+    own = team.by("ann").open("ann's")
+    calls = [
+        lambda: own.charge(zcdp(rho=0.1), why="a question", request=text),
+        lambda: own.charge(zcdp(rho=0.1), why="a question", source=text),
+        lambda: own.charge(zcdp(rho=0.1), why="a question", also=[text]),
+        lambda: own.training(zcdp(rho=0.1), steps=2, why="a run", request=text).start(),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidInput):
+            call()
+    assert own.used.a0 == 0

@@ -192,6 +192,10 @@ COMMANDS = commands()
 SPEND = ["query", "sql", "publish run", "dataset suggest", "fit linear", "fit logistic", "charge add"]
 DECIDE = ["dataset clear", "dataset retire", "account raise", "account close", "ledger accept", "ledger govern",
     "ledger add-key", "ledger retire-key", "ledger erase"]  # fmt: skip
+ROLES = ["account allow", "account approve", "account open", "account reject", "account request", "dataset add",
+    "dataset remove", "dataset update", "ledger begin-roles", "ledger break-glass", "ledger end", "ledger grant",
+    "ledger quorum", "ledger revoke"]  # fmt: skip
+"""Commands about roles, and those that take a reason with ``--request``."""
 NO_JSON = {"ledger export"}  # what it prints is the record itself
 
 
@@ -217,14 +221,20 @@ def test_every_command_prints_json():
     assert {name for name, options in COMMANDS.items() if "--json" not in options} == NO_JSON
 
 
-@pytest.mark.parametrize("name", SPEND + DECIDE)
+@pytest.mark.parametrize("name", SPEND + DECIDE + ROLES)
 def test_what_spends_or_decides_takes_a_reason_and_can_be_tried(name):
     assert {"--why", "--dry-run", "--json", "--ledger"} <= COMMANDS[name]
 
 
 def test_whatever_takes_a_reason_is_in_the_list_above():
     reasons = {name for name, options in COMMANDS.items() if "--why" in options}
-    assert reasons == {*SPEND, *DECIDE, "ledger import", "ledger init"}  # these two can be tried in an empty place
+    assert reasons == {
+        *SPEND,
+        *DECIDE,
+        *ROLES,
+        "ledger import",
+        "ledger init",
+    }  # these two can be tried in an empty place
 
 
 def test_every_way_out_has_an_exit_code_of_its_own():

@@ -15,6 +15,7 @@ from tallystick.digits import moment
 from tallystick.errors import InvalidInput, Unavailable
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.team import TOKEN_DAYS
+from tallystick.place import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -104,8 +105,8 @@ def _write(text: str, file: TextIO, path: Path) -> None:
         os.fsync(file.fileno())
     except OSError as error:
         raise Unavailable(
-            f"The token was not written to {path} ({error.strerror}), so it is of no use. 'token list' shows its "
-            "number. End it and make another one"
+            f"The token was not written to {shown(path)} ({error.strerror}), so it is of no use. 'token list' shows "
+            "its number. End it and make another one"
         ) from None
 
 

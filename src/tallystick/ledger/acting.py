@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import LedgerIntegrity, NotAuthorised, Remedy
 from tallystick.ledger import journal
-from tallystick.ledger.authority import PERSON, Act, Authority, Forbidden, State, Token
+from tallystick.ledger.authority import FINISHING, PERSON, Act, Authority, Forbidden, State, Token, effect_of, seen
 from tallystick.ledger.texts import committed, opens
 from tallystick.ledger.users import name_in
 
@@ -30,6 +30,10 @@ _ID_BYTES: Final = 16
 _CHECK_DIGITS: Final = 6
 HOLDER_KINDS: Final = frozenset(("lease", "start", "commit", "burn", "refund"))
 """Entries about a charge that may have begun in the same transaction. The replay before the seal judges them."""
+
+
+FINISHING_OPERATIONS: Final = ("renew", "commit", "burn", "refund")
+"""Operations by which a principal who has ended finishes a charge."""
 
 
 class Proposed(Exception):
@@ -62,7 +66,7 @@ def token_digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def introduce(ledger: Ledger, transaction: Transaction, turn: Turn) -> None:
+def introduce(ledger: Ledger, transaction: Transaction, turn: Turn, operation: str = "") -> None:
     """Set who acts in a turn; name a principal that is new to a ledger without roles."""
     book = ledger.writer.book_to_write(transaction)
     has_roles = book is not None and book.authority.since is not None
@@ -71,16 +75,23 @@ def introduce(ledger: Ledger, transaction: Transaction, turn: Turn) -> None:
     turn.act = act = known or Act(own or new_principal())
     if ledger.captured is not None:
         turn.capture = ledger.captured
-    if book is not None and has_roles and act.principal not in book.authority.principals:
-        raise unknown(ledger)
     if book is not None and has_roles:
-        turn.judge = None if turn.capture is not None else Judge(book)
+        turn.seen = _reader(book)
+        problem = None if book.authority.is_active(act.principal) else unknown(ledger)
+        if problem is not None and operation not in FINISHING_OPERATIONS:
+            raise problem
+        turn.judge = None if turn.capture is not None else Judge(book, problem)
         return
     if own is None:
         journal.append(
             transaction, "principal_add", ledger.now(),
             principal=act.principal, person=PERSON, owner=None, subject=committed(ledger.subject),
         )  # fmt: skip
+
+
+def _reader(book: Book) -> Callable[[Mapping[str, Any]], tuple[int, ...]]:
+    """Reads the state on which an entry depends."""
+    return lambda entry: seen(effect_of(entry), book)
 
 
 def _own_principal(ledger: Ledger, transaction: Transaction) -> str | None:
@@ -134,8 +145,10 @@ def unknown(ledger: Ledger) -> NotAuthorised:
 class Judge:
     """Checks the entries of one turn, one after the other, before they are appended."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: Book, problem: NotAuthorised | None = None) -> None:
         self._state = _View(book, book.authority)
+        self._problem = problem
+        """The refusal of a principal who is unknown or has ended, and who may only finish a charge that runs."""
         self._is_copy = False
 
     @property
@@ -145,14 +158,16 @@ class Judge:
 
     def __call__(self, seq: int, entry: Mapping[str, Any]) -> None:
         """Raise ``NotAuthorised`` if the principal may not write the entry."""
-        if entry["kind"] in HOLDER_KINDS:
+        if entry["kind"] in HOLDER_KINDS and entry["charge"] not in self._state.charges:
             return
+        if self._problem is not None and entry["kind"] not in FINISHING:
+            raise self._problem
         try:
             self._state.authority.judge(seq, entry, self._state)
         except Forbidden as problem:
             raise refused(problem) from None
-        if entry["kind"] in ("reserve", "begin"):
-            return  # the only entry of its turn that counts for a token
+        if entry["kind"] in ("reserve", "begin", *HOLDER_KINDS):
+            return  # only one entry of a turn counts for a token
         if not self._is_copy:
             self._state.authority = self._state.authority.copy()
             self._is_copy = True
@@ -165,6 +180,7 @@ class _View:
     def __init__(self, book: Book, authority: Authority) -> None:
         self.authority = authority
         self.accounts, self.charges, self.lines = book.accounts, book.charges, book.lines
+        self.payers, self.sources = book.payers, book.sources
         self.datasets, self.quarantines, self.governed = book.datasets, book.quarantines, book.governed
         self.erased, self.erased_answers = book.erased, book.erased_answers
         self.population = book.population

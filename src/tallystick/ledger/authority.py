@@ -47,6 +47,13 @@ REJECTED: Final = "REJECTED"
 WITHDRAWN: Final = "WITHDRAWN"
 LAPSED: Final = "LAPSED"
 
+RESERVED: Final = "RESERVED"
+EXECUTING: Final = "EXECUTING"
+FINISHING: Final = frozenset(("lease", "commit", "burn", "refund"))
+"""Kinds of entries that finish a charge. Its holder may write them after the holder or the token has ended: a charge
+that cannot finish closes the data.
+"""
+
 DAY: Final = 86_400_000
 """Milliseconds of a day."""
 LAPSE: Final = 30 * DAY
@@ -151,8 +158,16 @@ class State(Protocol):
         """Lines of charges: what each account pays."""
 
     @property
+    def payers(self) -> Mapping[int, Sequence[int]]:
+        """Populations that pay for charges, also for those that ended before a checkpoint."""
+
+    @property
     def datasets(self) -> Sequence[Any]:
         """Registrations."""
+
+    @property
+    def sources(self) -> Mapping[int, str | None]:
+        """Sources of charges."""
 
     @property
     def quarantines(self) -> Mapping[tuple[int, int], tuple[str, int | None, int | None]]:
@@ -196,8 +211,8 @@ class Authority:
     """By token: the newest day on which it paid, and the amount of that day."""
     broken_glass: dict[int, list[int]] = field(default_factory=dict)
     """Entries ``break_glass``, by population."""
-    raises: dict[int, int] = field(default_factory=dict)
-    """By entry that raised a limit: the request that was carried out."""
+    raises: dict[int, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    """By entry that raised a limit: the request that was carried out, and the principals whose approvals counted."""
 
     def copy(self) -> Authority:
         """Another state that changes apart from this one. What the dictionaries hold does not change itself."""
@@ -217,9 +232,11 @@ class Authority:
     # -- reading
 
     def is_active(self, principal: str) -> bool:
-        """True if a principal is known and has not ended."""
+        """True if a principal is known and has not ended. A machine also needs the person who answers for it."""
         person = self.principals.get(principal)
-        return person is not None and person.ended is None
+        if person is None or person.ended is not None:
+            return False
+        return person.owner is None or self.is_active(person.owner)
 
     def roles_of(self, principal: str, population: int | None) -> set[str]:
         """Roles of a principal on a population; with None those on the ledger, and those about people anywhere.
@@ -321,12 +338,9 @@ class Authority:
         if self.since is None:
             self._judge_before_roles(act, entry)
             return
-        if act.principal not in self.principals:
-            raise Forbidden("unknown_principal", "the principal who acts has no role in this ledger")
-        is_own_end = kind in FINISHING and state.charges[entry["charge"]].principal == act.principal
-        if not is_own_end:
-            self._judge_present(act, entry)
         case = _Case(seq, entry, act, state, self)
+        if not _is_finished(case):
+            self._judge_present(act, entry)
         if kind in _BY_PRINCIPAL:
             case.require(
                 entry["principal"] == act.principal, "no_principal", "it names another principal as its author"
@@ -379,9 +393,10 @@ class Authority:
             return
         if act.under is not None:
             request = self.requests[act.under]
-            self.requests[act.under] = request._replace(state=EXECUTED, ended=seq)
             if entry["kind"] == "raise":
-                self.raises[seq] = act.under
+                approved = tuple(decision.principal for decision in self.approvals(request))
+                self.raises[seq] = act.under, approved
+            self.requests[act.under] = request._replace(state=EXECUTED, ended=seq)
         if entry["kind"] in ("reserve", "begin") and act.via is not None:
             self._count(act.via, entry, state)
 
@@ -546,8 +561,8 @@ def _erased_population(effect: Mapping[str, Any], state: State) -> int | None:
 
 def _populations_of(number: int, state: State) -> set[int | None]:
     """The populations of a charge, a role or a request. Other entries count for the whole ledger."""
-    if number in state.lines:
-        return {state.population(account) for account, _, _ in state.lines[number]}
+    if number in state.payers:
+        return set(state.payers[number])
     grant, request = state.authority.grants.get(number), state.authority.requests.get(number)
     if grant is not None:
         return {grant.population}
@@ -597,11 +612,18 @@ def _anybody(authority: Authority, case: _Case) -> None:
 
 def _spend(authority: Authority, case: _Case) -> None:
     """A release is paid by its owner from the population, or by an analyst from an allowance."""
-    entry, state = case.entry, case.state
+    entry = case.entry
     case.require(entry["principal"] == case.act.principal, "no_principal", "a charge names another principal")
     case.require(case.act.under is None, "other_effect", "a charge carries out no request")
-    action = "pay_elsewhere" if entry["source"] is None else "release"
-    for number, _, _ in entry["lines"]:
+    _require_payer(case, entry["source"], entry["lines"])
+    _keep_ceiling(case)
+
+
+def _require_payer(case: _Case, source: str | None, lines: Iterable[Sequence[int]]) -> None:
+    """Check that the principal may pay from each of these accounts now."""
+    state = case.state
+    action = "pay_elsewhere" if source is None else "release"
+    for number, _, _ in lines:
         account = state.accounts[number]
         roles = case.roles(state.population(number))
         if account.kind == ANALYST:
@@ -610,7 +632,6 @@ def _spend(authority: Authority, case: _Case) -> None:
             continue
         may = ACTIONS[action].cell(roles - {ANALYST}) == YES
         case.require(may, "needs_allowance", f"{account.name!r} is paid from by its owners. Use an allowance")
-    _keep_ceiling(case)
 
 
 def _keep_ceiling(case: _Case) -> None:
@@ -622,16 +643,43 @@ def _keep_ceiling(case: _Case) -> None:
 
 
 def _holder(authority: Authority, case: _Case) -> None:
-    """A charge is moved on by the principal who holds it."""
+    """A charge is moved on by the principal who holds it. What has not started also needs the right to pay."""
     charge = case.state.charges[case.entry["charge"]]
-    case.require(charge.principal == case.act.principal, "not_authorised", "the charge belongs to another principal")
+    is_own = charge.principal == case.act.principal or _is_older(case)
+    case.require(is_own, "not_authorised", "the charge belongs to another principal")
+    if charge.state == RESERVED:
+        _require_payer(case, case.state.sources[charge.id], case.state.lines[charge.id])
+
+
+def _is_older(case: _Case) -> bool:
+    """True for an entry that keeps or ends a charge which ran when roles began. Its principal is everybody."""
+    charge = case.entry["charge"]
+    return case.entry["kind"] in FINISHING and charge < (case.authority.since or 0) and _runs(case)
+
+
+def _runs(case: _Case) -> bool:
+    """True for an entry about a charge that has started and has not ended."""
+    charge = case.state.charges.get(case.entry["charge"])
+    return charge is not None and charge.state == EXECUTING
+
+
+def _is_finished(case: _Case) -> bool:
+    """True for an entry by which the principal of a charge finishes it: it runs, or its amount is given back.
+
+    What runs is paid, and its data may be open. So neither the end of a token nor that of the principal takes its
+    answer: how long it runs can depend on the data. A reservation is not extended after the end.
+    """
+    kind = case.entry["kind"]
+    if kind not in FINISHING or not (kind == "refund" or _runs(case)):
+        return False
+    return bool(case.state.charges[case.entry["charge"]].principal == case.act.principal)
 
 
 def _end(authority: Authority, case: _Case) -> None:
     """A charge is ended by its holder, by every principal once its lease is over, or by an owner of its population."""
     charge = case.state.charges[case.entry["charge"]]
     is_over = charge.lease_until <= case.entry["at"]
-    if charge.principal == case.act.principal or is_over:
+    if charge.principal == case.act.principal or is_over or _is_older(case):
         return
     for account, _, _ in case.state.lines[charge.id]:
         case.require_role("end_running", case.state.population(account))
@@ -900,10 +948,6 @@ _RULES: Final[Mapping[str, Callable[[Authority, _Case], None]]] = {
     "void": _void,
 }
 
-FINISHING: Final = frozenset(("lease", "commit", "burn", "refund"))
-"""Kinds of entries that finish a charge. Its holder may write them after the holder or the token has ended: a charge
-that cannot finish closes the data.
-"""
 ROLE_KINDS: Final = frozenset(
     (
         *("principal_end", "role_grant", "role_revoke", "quorum", "break_glass"),
@@ -1045,7 +1089,7 @@ def to_data(authority: Authority) -> dict[str, Any]:
         "changed": sorted(map(list, authority.changed.items())),
         "spent": [[number, *spent] for number, spent in sorted(authority.spent.items())],
         "broken_glass": sorted(map(list, authority.broken_glass.items())),
-        "raises": sorted(map(list, authority.raises.items())),
+        "raises": [[seq, number, list(approved)] for seq, (number, approved) in sorted(authority.raises.items())],
     }
 
 
@@ -1066,7 +1110,7 @@ def of_data(data: Mapping[str, Any]) -> Authority:
         changed=dict(data["changed"]),
         spent={number: (day, amount) for number, day, amount in data["spent"]},
         broken_glass={number: list(entries) for number, entries in data["broken_glass"]},
-        raises=dict(data["raises"]),
+        raises={seq: (number, tuple(approved)) for seq, number, approved in data["raises"]},
     )
 
 

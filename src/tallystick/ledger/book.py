@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Unavailable
 from tallystick.ledger import acting, erasure, first_write, governance, journal, opening, places, views
-from tallystick.ledger.account import Account
+from tallystick.ledger.account import Account, check_account
 from tallystick.ledger.authority import Act
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, encode_answer
 from tallystick.ledger.copies import CopyLock
@@ -31,7 +31,7 @@ from tallystick.ledger.replay import FORMAT_2, FORMAT_3, Book, WriterKey
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction, tried
 from tallystick.ledger.team import Team
-from tallystick.ledger.texts import Tags, Text, committed, is_answer, opens
+from tallystick.ledger.texts import Tags, committed, is_answer, opens
 from tallystick.ledger.transfer import ANSWERS, export_lines, import_lines
 from tallystick.ledger.verify import Report, entries, make_checkpoint, verify
 from tallystick.place import Place, is_foreign_url, shown
@@ -39,8 +39,6 @@ from tallystick.place import Place, is_foreign_url, shown
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
-Captured = list[tuple[dict[str, Any], dict[str, Text]]]
-"""Entries of a turn that is undone, with their texts."""
 OLD_FORMATS = ("tallystick/ledger/1",)
 BACKWARDS = 2000
 """Milliseconds by which a clock may be behind the newest entry: clocks are adjusted by fractions of a second."""
@@ -84,7 +82,7 @@ class Ledger:
         inspect: bool = False,
     ) -> None:
         self.acting: Act | None = None
-        self.captured: Captured | None = None
+        self.captured: list[journal.Proposed] | None = None
         first_write.check_arguments(expect_head, first_use, older)
         is_there = expect_head is not None or older is not None or inspect
         create = create and not is_there  # a new ledger cannot contain a known head
@@ -243,7 +241,7 @@ class Ledger:
         with tried(self.store, operation, dry_run=dry_run or self.captured is not None) as transaction:
             turn = transaction.turn
             if isinstance(turn, journal.Turn):
-                turn.introduce = lambda changed, begun: acting.introduce(self, changed, begun)
+                turn.introduce = lambda changed, begun: acting.introduce(self, changed, begun, operation)
                 if turn.governed is not None:
                     journal.begin_entries(transaction, turn)
             yield transaction
@@ -505,6 +503,7 @@ class Ledger:
 
     def account_by_id(self, account_id: int) -> Account:
         """The account with that number."""
+        _check_number("account_id", account_id, "an account")
         with self.store.read() as transaction:
             row = journal.account_row(transaction, account_id)
         return self._account(row)
@@ -565,6 +564,10 @@ class Ledger:
         older_request: str = "",
     ) -> Charge:
         """A charge on several accounts, all or none, not yet taken: enter it, or call ``reserve()``."""
+        for account in accounts:
+            check_account(account)
+        _check_text("request", request)
+        _check_text("source", source)
         if not accounts or len({account.id for account in accounts}) != len(accounts):
             raise InvalidInput("accounts", [a.name for a in accounts], "one or more different accounts")
         terms = self._terms(loss, tuple(accounts), delta, request, source, older_request)
@@ -683,6 +686,7 @@ class Ledger:
 
     def is_about(self, charge_id: int, *requests: str) -> bool | None:
         """True if a charge was made for one of these request texts; None if its own text was erased."""
+        _check_number("charge_id", charge_id, "a charge")
         with self.store.read() as transaction:
             entry = journal.stored_entry(transaction, charge_id)
             if not journal.is_new_format(transaction, charge_id):
@@ -701,7 +705,8 @@ class Ledger:
     def charge_row(self, charge_id: int) -> tuple[ChargeRow, dict[str, Any]]:
         """A charge, as it may be shown, and the entry that reserved it."""
         with self.store.read() as transaction:
-            row = transaction.row("charge_by_id", charge_id) if 0 < charge_id <= LARGEST else None
+            is_number = type(charge_id) is int and 0 < charge_id <= LARGEST
+            row = transaction.row("charge_by_id", charge_id) if is_number else None
             if row is None:
                 raise InvalidInput("charge", charge_id, "the number of an existing charge")
             charge = ChargeRow(*row)
@@ -847,6 +852,19 @@ def _edited_account(number: int) -> LedgerIntegrity:
     """The error for an account whose row differs from the chain."""
     altered = f"account {number} differs from the chain: the table was edited"
     return LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
+
+
+def _check_number(argument: str, number: object, of: str) -> None:
+    if type(number) is not int or not 0 < number <= LARGEST:
+        raise InvalidInput(argument, number, f"the number of {of}")
+
+
+def _check_text(argument: str, text: object) -> None:
+    """Raise unless this is a text that a store can hold. No error quotes it: it may be long."""
+    if not isinstance(text, str):
+        raise InvalidInput(argument, type(text).__name__, "a text")
+    if text.encode(errors="replace").decode() != text:
+        raise InvalidInput(argument, "a text that is not UTF-8", "a text of Unicode characters")
 
 
 def _folder(config: object) -> Path | None:

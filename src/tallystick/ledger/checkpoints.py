@@ -1,7 +1,8 @@
 """Signed checkpoints: the state after an entry, so that a later check needs to read only what is new.
 
-A checkpoint holds totals, limits, registrations, closings, keys, erasures and the charges that were running. It does
-not hold charges that had ended: their rows, texts and answers are compared with the chain by a full verification alone.
+A checkpoint holds totals, limits, registrations, closings, keys, erasures and the charges that were running. Of charges
+that had ended it has the numbers, by the populations that paid: the rules about erasures read them. Their rows, texts
+and answers are compared with the chain by a full verification alone.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def state_of(book: Book, head: Position) -> dict[str, Any]:
         "charges": [list(row) for row in running.values()],
         "lines": [[number, book.lines[number]] for number in running],
         "sources": [[number, book.sources[number]] for number in running],
+        "payers": _by_payers(book),
         "begun": [[number, book.begun[number]] for number in running],
         "quarantines": [[*key, *value] for key, value in sorted(book.quarantines.items())],
         "losses": book.losses,
@@ -57,6 +59,14 @@ def state_of(book: Book, head: Position) -> dict[str, Any]:
         "free": book.free,
         "authority": authority.to_data(book.authority),
     }
+
+
+def _by_payers(book: Book) -> list[list[list[int]]]:
+    """The charges of each set of populations."""
+    found: dict[tuple[int, ...], list[int]] = {}
+    for number, populations in book.payers.items():
+        found.setdefault(populations, []).append(number)
+    return [[list(populations), numbers] for populations, numbers in sorted(found.items())]
 
 
 def book_of(state: dict[str, Any]) -> tuple[Book, Position]:
@@ -86,6 +96,7 @@ def book_of(state: dict[str, Any]) -> tuple[Book, Position]:
     book.lines = {number: [(i, a0, a1) for i, a0, a1 in lines] for number, lines in state["lines"]}
     book.sources = dict(state["sources"])
     book.begun = dict(state["begun"])
+    book.payers = {number: tuple(populations) for populations, numbers in state["payers"] for number in numbers}
     rows = state["quarantines"]
     book.quarantines = {(charge, each): (source, cleared, cause) for charge, each, source, cleared, cause in rows}
     book.losses = list(state["losses"])

@@ -192,6 +192,14 @@ def head(transaction: Transaction) -> Position:
     return Position(int(row[0]), str(row[1])) if row else Position(0, GENESIS)
 
 
+class Proposed(NamedTuple):
+    """An entry that a request may ask for, its texts, and the state on which it depended when it was made."""
+
+    entry: dict[str, Any]
+    texts: dict[str, Text]
+    was: tuple[int, ...] | None
+
+
 @dataclass(slots=True)
 class Turn:
     """Notes of a writer at the start of its turn: the newest entry, its time, and the newest entry about keys."""
@@ -209,8 +217,10 @@ class Turn:
     """Who acts in this turn."""
     judge: Judge | None = None
     """Raises if the principal may not write an entry; None in a ledger without roles."""
-    capture: list[tuple[dict[str, Any], dict[str, Text]]] | None = None
-    """Takes the entries, with their texts, of a turn that is undone: what a request asks for."""
+    capture: list[Proposed] | None = None
+    """Takes the entries of a turn that is undone: what a request asks for."""
+    seen: Callable[[Mapping[str, Any]], tuple[int, ...]] | None = None
+    """The state that an effect depends on, before a turn that is undone."""
     started: list[int] = field(default_factory=list)
     """Charges that began or started in this turn."""
     beside: set[str] = field(default_factory=set)
@@ -244,7 +254,8 @@ def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Posit
         turn.judge(last.seq + 1, entry)
     if isinstance(turn, Turn) and turn.capture is not None:
         _require_effect(kind)
-        turn.capture.append((entry, {name: value for name, value in fields.items() if isinstance(value, Text)}))
+        found = {name: value for name, value in fields.items() if isinstance(value, Text)}
+        turn.capture.append(Proposed(entry, found, None if turn.seen is None else turn.seen(entry)))
     body = canonical(entry)
     position = Position(last.seq + 1, link(last.hash, body))
     transaction.run("entry_insert", position.seq, position.hash, body)

@@ -32,6 +32,7 @@ from tallystick.errors import (
     ChargedAgain,
     IdempotencyConflict,
     InvalidInput,
+    NotAuthorised,
     NotCharged,
     OtherReason,
     Refused,
@@ -736,7 +737,7 @@ class Charge:
 
         The operator's log gets the class of the error, the plan's hash and the time: no message, which could hold data.
         """
-        with contextlib.suppress(Unavailable, Refused):
+        with contextlib.suppress(Unavailable, Refused, NotAuthorised):
             self.burn()
         if self._terms.source is None:
             return  # the holder of the value gets the error itself

@@ -44,7 +44,22 @@ def _open(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Name
     if effect.get("owner") is not None:
         whom = names.get(effect["owner"], ERASED)
         return f"give {whom} an allowance of {limit} from {above}, called {effect['name']}"
-    return f"open account {effect['name']}{f' below {above}' if above else ''} with a limit of {limit}"
+    below = f" below {above}" if above else ""
+    return f"open account {effect['name']}{below} with a limit of {limit}{_partition(effect['partition'])}"
+
+
+_VALUES: Final = 12
+"""Values of a block that are shown."""
+
+
+def _partition(partition: Sequence[Any] | None) -> str:
+    """The rows of a block. Of the blocks of a partition only the largest counts above, which an approver must know."""
+    if not partition:
+        return ""
+    name, _, _, column, values = partition
+    listed = ", ".join(map(str, values[:_VALUES])) + (", ..." if len(values) > _VALUES else "")
+    rows = f", for rows where {column} is {listed}" if column else ""
+    return f", as a block of partition {name}{rows}: only its largest block counts above"
 
 
 def _register(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Names) -> str:

@@ -327,6 +327,8 @@ class Book:
     marks: dict[str, list[str]] = field(default_factory=dict)
     marked: dict[str, tuple[int, Any]] = field(default_factory=dict)
     sources: dict[int, str | None] = field(default_factory=dict)  # of charges
+    payers: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Populations that pay for charges. A checkpoint has those of all charges: who may erase rests on them."""
     begun: dict[int, dict[str, Any]] = field(default_factory=dict)
     """What the signature of an answer covers of the first entry of each running charge."""
     signed: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
@@ -671,6 +673,7 @@ def _reserve(book: Book, seq: int, entry: dict[str, Any]) -> None:
     book.lines[seq] = lines
     book.free += all(a0 == a1 == 0 for _, a0, a1 in lines)
     book.sources[seq] = entry["source"]
+    book.payers[seq] = tuple(sorted({book.population(account_id) for account_id, _, _ in lines}))
     book.begun[seq] = {name: entry.get(name) for name in SIGNED}
     if "item" in entry:
         item = (entry["item"][0], entry["item"][1])

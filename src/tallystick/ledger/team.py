@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallystick.errors import InvalidInput, NotAuthorised, Refused
+from tallystick.errors import InvalidInput, NotAuthorised, Refused, Unavailable
 from tallystick.ledger import erasure, journal, opening, registry
 from tallystick.ledger.acting import Proposed, new_principal, new_token, principal_of, token_digest
 from tallystick.ledger.actions import ANALYST, CLASSES, OWNER, ROLES
 from tallystick.ledger.authority import (
     APPROVE,
     DAY,
+    DOORS,
     EFFECTS,
     LONGEST_TOKEN,
     MACHINE,
@@ -55,12 +56,20 @@ def _check_role(role: str) -> None:
         raise InvalidInput("role", role, f"one of: {', '.join(ROLES)}")
 
 
+def _several(argument: str, values: Any) -> Sequence[str]:
+    """A list of texts; one text alone is refused, which would be taken for its letters."""
+    if not isinstance(values, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in values):
+        raise InvalidInput(argument, type(values).__name__, "a list of texts")
+    return list(values)
+
+
 def _is_id(ledger: Ledger, name: str) -> bool:
     return name in ledger.writer.watch.book.authority.principals
 
 
 def principal_named(ledger: Ledger, transaction: Transaction, name: str) -> str:
     """The id of a principal: the id itself, or that of a person or machine with this name."""
+    checked("name", name)
     if _is_id(ledger, name):
         return name
     _book(ledger)
@@ -72,6 +81,7 @@ def principal_named(ledger: Ledger, transaction: Transaction, name: str) -> str:
 
 def _principal_added(ledger: Ledger, transaction: Transaction, name: str) -> str:
     """The id of a principal, which is added in this turn if the ledger does not know it."""
+    checked("name", name)
     if _is_id(ledger, name):
         return name
     _book(ledger)
@@ -134,10 +144,9 @@ class Raise(NamedTuple):
     approved_by: tuple[str, ...]
 
 
-def _raise_shown(transaction: Transaction, seq: int, request: Proposal) -> Raise:
+def _raise_shown(transaction: Transaction, seq: int, request: Proposal, approvers: tuple[str, ...]) -> Raise:
     first, second = request.effect["was"]
     limit0, limit1 = request.effect["limit"]
-    approvers = tuple(each.principal for each in request.decisions if each.is_approval)
     at = int(journal.stored_entry(transaction, seq)["at"])
     return Raise(seq, at, (first, second), (limit0, limit1), request.principal, approvers)
 
@@ -238,7 +247,7 @@ def _state(transaction: Transaction) -> State:
 
 def _open(state: State, number: int, at: int) -> Proposal:
     """A request that is open at a time."""
-    request = state.authority.requests.get(number)
+    request = state.authority.requests.get(number) if type(number) is int else None
     if request is None:
         raise InvalidInput("request", number, "the number of a request")
     if request.state_at(at) != OPEN:
@@ -523,6 +532,8 @@ class Team:
         """Set how many must approve, by class of actions; return the number of the entry."""
         ledger = self.ledger
         check_reason(why)
+        if not isinstance(needed, Mapping):
+            raise InvalidInput("needed", type(needed).__name__, "numbers of approvals by class, such as {'money': 1}")
         for name, number in needed.items():
             if name not in CLASSES:
                 raise InvalidInput("needed", name, f"one of: {', '.join(CLASSES)}")
@@ -547,7 +558,7 @@ class Team:
     def roles(self, population: str) -> set[str]:
         """The roles of who acts here, on a population."""
         ledger = self.ledger
-        number = ledger.account_row(population).id
+        number = ledger.account_row(checked("population", population)).id
         return ledger.writer.watch.book.authority.roles_of(ledger.actor, number)
 
     def approved_raises(self, account: int) -> list[Raise]:
@@ -557,11 +568,11 @@ class Team:
             book = ledger.believed(transaction)
             if book is None:
                 return []
-            found = [(seq, book.authority.requests[number]) for seq, number in sorted(book.authority.raises.items())]
+            requests = book.authority.requests
             return [
-                _raise_shown(transaction, seq, request)
-                for seq, request in found
-                if request.effect["account"] == account
+                _raise_shown(transaction, seq, requests[number], approvers)
+                for seq, (number, approvers) in sorted(book.authority.raises.items())
+                if requests[number].effect["account"] == account
             ]
 
     def glass_broken(self, population: int) -> list[tuple[int, int]]:
@@ -587,7 +598,8 @@ class Team:
                 for each in authority.grants.values()
                 if each.principal == person.id and each.revoked is None
             )
-            found.append(Member(person.id, names[person.id], person.kind, roles, person.ended is not None, person.seq))
+            has_ended = not authority.is_active(person.id)
+            found.append(Member(person.id, names[person.id], person.kind, roles, has_ended, person.seq))
         return found
 
     def make_token(
@@ -604,9 +616,12 @@ class Team:
     ) -> NewToken:
         """Make a token for the caller or a machine of the caller. ``ceiling`` is the most that it pays on one day."""
         ledger = self.ledger
-        for role in roles:
+        for role in _several("roles", roles):
             _check_role(role)
-        if not 0 < days <= LONGEST_TOKEN / DAY:
+        for door in _several("doors", doors):
+            if door not in DOORS:
+                raise InvalidInput("doors", door, f"one of: {', '.join(DOORS)}")
+        if not isinstance(days, int | float) or not 0 < days <= LONGEST_TOKEN / DAY:
             raise InvalidInput("days", days, f"a number of days up to {LONGEST_TOKEN // DAY}")
         text = new_token()
         with ledger.write("token", dry_run=dry_run) as transaction:
@@ -636,6 +651,8 @@ class Team:
     def end_token(self, number: int, *, dry_run: bool = False) -> int:
         """End a token; return the number of the entry."""
         ledger = self.ledger
+        if type(number) is not int:
+            raise InvalidInput("number", number, "the number of a token")
         with ledger.write("token", dry_run=dry_run) as transaction:
             _book(ledger)
             return journal.append(transaction, "token_end", ledger.now(), token=number).seq
@@ -661,7 +678,7 @@ class Team:
         with ledger.write("allowance", dry_run=dry_run) as transaction:
             _book(ledger)
             principal = principal_named(ledger, transaction, name)
-            above = transaction.row("account_named", account)
+            above = transaction.row("account_named", checked("account", account))
             if above is None:
                 names = [journal.AccountRow(*each).name for each in transaction.rows("accounts")]
                 raise opening.unknown_account(account, names)
@@ -678,17 +695,21 @@ class Team:
         """
         ledger = self.ledger
         check_reason(why)
+        if not callable(operation):
+            raise InvalidInput("operation", type(operation).__name__, "a function of a ledger, which makes the change")
         ledger.recover()
         trial = ledger.proposing()
         with contextlib.suppress(Proposed):
             operation(trial)
         found = trial.captured or []
-        if len(found) != 1 or found[0][0]["kind"] not in EFFECTS:
+        if len(found) != 1 or found[0].entry["kind"] not in EFFECTS:
             raise InvalidInput("operation", len(found), "one change that can be requested")
-        entry, texts = found[0]
+        entry, texts, was = found[0]
         effect = effect_of(entry)
         with ledger.write("request", dry_run=dry_run) as transaction:
             state = _state(transaction)
+            if seen(effect, state) != was:
+                raise Unavailable("another change came before this request. Nothing was changed. Make it again")
             return journal.append(
                 transaction, "request", ledger.now(), effect=effect, population=population_of(effect, state),
                 was=list(seen(effect, state)), why=texts.get("why") or committed(why),

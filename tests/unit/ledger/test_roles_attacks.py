@@ -851,13 +851,13 @@ def an_erasure_in_the_name_of_another(team):
 # -- charges of others
 
 
-@attack("")  # the charge may have begun in the same transaction, so the replay before the seal judges it
+@attack("not_authorised")
 def an_analyst_ends_the_charge_of_another(team):
     number = team.forge([team.begin_entry("ann", team.own, 0.1)])
     return [team.entry("amy", "burn", charge=number, fence=1, why="error", principal=team.ids["amy"], nonce="0" * 32)]
 
 
-@attack("")
+@attack("not_authorised")
 def an_analyst_answers_for_the_charge_of_another(team):
     number = team.forge([team.begin_entry("ann", team.own, 0.1)])
     return [team.entry("amy", "lease", charge=number, fence=1, lease_until=team.ledger.now() + 5000)]

@@ -359,7 +359,8 @@ class Ledger:
     # -- who may do what
 
     def alive(self, who):
-        return who in self.people and not self.people[who]["ended"]
+        person = self.people.get(who)
+        return person is not None and not person["ended"] and (person["owner"] is None or self.alive(person["owner"]))
 
     def has(self, who, role, population):
         """`population` None: for the whole ledger. Auditors and operators of one population have no role there."""
@@ -451,9 +452,10 @@ class Ledger:
             need(kind != "principal_add" or itself and e["person"] == "person" and e["owner"] is None, "somebody adds another")
             return
         need(kind not in ("genesis", "upgrade", "govern", "roles"), "it cannot follow roles")
-        ends = kind in ("lease", "commit", "burn", "refund") and self.charges[e["charge"]]["principal"] == who
-        need(ends or self.alive(who), "it is made by somebody who is not known, or who has ended")
-        if via is not None and not ends:
+        charge = self.charges.get(e["charge"]) if kind in ("lease", "commit", "burn", "refund") else None
+        finishes = charge and (kind == "refund" or charge["state"] == "EXECUTING") and charge["principal"] == who
+        need(finishes or self.alive(who), "it is made by somebody who is not known, or who has ended")
+        if via is not None and not finishes:
             token = self.tokens.get(via)
             need(token and token["who"] == who and not token["ended"] and e["at"] <= token["until"], "the token may not be used")
         if kind in ("reserve", "begin", "burn", "refund", "clear", "erase", "key_add", "key_retire"):
@@ -508,13 +510,7 @@ class Ledger:
         return self.sees(effect) != request["was"] or not self.may_request(effect, lambda role, p: self.has(asker, role, p))
 
     def right_begin(self, n, e, who, has):
-        elsewhere = " elsewhere" * (e["source"] is None)
-        for number, *_ in e["lines"]:
-            account, p = self.account(number), self.top(number)
-            own = account["account_kind"] == "analyst"
-            need(not own or account["owner"] == who, "the allowance of somebody else")
-            cells = MAY[("own" if own else "pay") + elsewhere][1]
-            need(any(has(role, p) for role in cells), "it may not pay from this account")
+        self.may_pay(e["lines"], e["source"], who, has)
         token = self.tokens.get(e["act"][1])
         if token:
             here = sum(a for number, a, _ in e["lines"] if self.top(number) == token["population"])
@@ -524,8 +520,26 @@ class Ledger:
 
     right_reserve = right_begin
 
+    def may_pay(self, lines, source, who, has):
+        elsewhere = " elsewhere" * (source is None)
+        for number, *_ in lines:
+            account, p = self.account(number), self.top(number)
+            own = account["account_kind"] == "analyst"
+            need(not own or account["owner"] == who, "the allowance of somebody else")
+            cells = MAY[("own" if own else "pay") + elsewhere][1]
+            need(any(has(role, p) for role in cells), "it may not pay from this account")
+
+    def is_older(self, e):
+        """True if the entry keeps or ends a charge that ran when roles began."""
+        runs = self.charges[e["charge"]]["state"] == "EXECUTING"
+        return e["kind"] in ("lease", "commit", "burn") and e["charge"] < self.roles and runs
+
     def right_lease(self, n, e, who, has):
-        need(e["charge"] in self.charges and self.charges[e["charge"]]["principal"] == who, "the charge of somebody else")
+        need(e["charge"] in self.charges, "the charge does not exist")
+        charge = self.charges[e["charge"]]
+        need(charge["principal"] == who or self.is_older(e), "the charge of somebody else")
+        if charge["state"] == "RESERVED":
+            self.may_pay(charge["lines"], charge["source"], who, has)
 
     right_start = right_commit = right_lease
 
@@ -534,7 +548,7 @@ class Ledger:
         charge = self.charges[e["charge"]]
         is_over = charge["lease_until"] <= e["at"]
         may = all(has("owner", self.top(line[0])) for line in charge["lines"])
-        need(charge["principal"] == who or is_over or may, "the charge of somebody else")
+        need(charge["principal"] == who or is_over or may or self.is_older(e), "the charge of somebody else")
 
     right_refund = right_burn
 

@@ -98,7 +98,7 @@ def test_a_ledger_opens_and_verifies_with_its_receipts(golden: Golden, name: str
         report = book.verify(receipts=receipts)
         assert (report.problems, report.sealed) == ((), "governed" in name)
         assert report.charges == expected["charges"]
-        assert book.verify(full=False).checkpoint > 0
+        assert book.verify(full=False).problems == ()  # its checkpoint lists no payers, so everything is read
         assert {account.name: facts(account) for account in book.accounts()} == expected["accounts"]
         found = {
             name: [each.account, sorted(each.sources), each.least_price.a0, list(each.notes), each.retired]

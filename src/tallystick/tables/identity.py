@@ -7,7 +7,6 @@ the least cost, and the closing after a failure.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +18,7 @@ from tallystick.errors import Refused, Remedy
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.registry import noted_table
 from tallystick.place import shown
-from tallystick.regular_file import real_path
+from tallystick.regular_file import files_below, real_path
 from tallystick.tables.files import OpenFile
 from tallystick.tables.forms import ENDINGS, form_of, kind_of, may_read
 
@@ -534,14 +533,10 @@ def _look_through(folder: PurePosixPath, inside: set[str], linked: set[str]) -> 
 
     Nothing is added if it is not a folder.
     """
-    for place, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(place, name)
-            with contextlib.suppress(OSError):  # the file was removed
-                status = os.lstat(path)
-                inside.add(_inode((status.st_dev, status.st_ino)))
-                if stat.S_ISLNK(status.st_mode):
-                    linked |= _file_marks(path, ())
+    for path, status in files_below(folder):
+        inside.add(_inode((status.st_dev, status.st_ino)))
+        if stat.S_ISLNK(status.st_mode):
+            linked |= _file_marks(path, ())
 
 
 def _without_timed(inodes: Iterable[str]) -> set[str]:

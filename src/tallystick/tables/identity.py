@@ -245,10 +245,19 @@ def _registered_form(dataset: Registered, own: Identity) -> str | None:
         known = set(marks)
         if place is not None and place[0] in FILE_KINDS:
             known |= _file_marks(place[1], {mark for mark in marks if mark.startswith(INODE)})
+        else:
+            known |= _marks_now(marks)
         if seen.isdisjoint(known):
             continue
         return _named_form(marks) if place is None else form_of(place[0], place[1])
     return None
+
+
+def _marks_now(marks: Iterable[str]) -> set[str]:
+    """Marks of the files that are at registered paths and in registered folders now."""
+    places = [mark for mark in marks if mark.startswith(FILE)]
+    inside, linked = _in_folders(places)
+    return inside.union(linked, *(_file_marks(place.removeprefix(FILE), ()) for place in places))
 
 
 def newest_file(dataset: Registered) -> str | None:

@@ -281,6 +281,23 @@ def test_a_registered_folder_of_any_depth_is_looked_through(tmp_path: Path, ledg
         plan_of(tmp_path / "hard.csv", own).release(why="x")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the folder is reached by its descriptor")
+def test_a_file_whose_path_is_too_long_is_refused_in_our_words(tmp_path: Path) -> None:
+    """It can be opened from its folder, and the system does not tell its path."""
+    folder = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(25):
+        os.mkdir("d" * 200, dir_fd=folder)
+        inner = os.open("d" * 200, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(os.open("a.csv", os.O_WRONLY | os.O_CREAT, dir_fd=folder))
+    try:
+        with pytest.raises(InvalidInput, match="not too long"):
+            OpenFile(f"/proc/self/fd/{folder}/a.csv")
+    finally:
+        os.close(folder)
+
+
 def test_a_link_that_may_not_be_read_stops_no_release(
     tmp_path: Path, ledger: ts.Ledger, own: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:

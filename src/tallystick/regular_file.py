@@ -22,6 +22,12 @@ _OPEN_FILES = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")
 _MOST_TRIES = 1000
 """Each is lost only if a link is replaced at that moment."""
 
+_REPLACED = (errno.EINVAL, errno.ENOENT)
+"""Errors of a link that became a file, or is gone."""
+
+_SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that say nothing about the folder that was opened."""
+
 
 def regular(path: str, flags: int) -> int:
     """Return the descriptor of a regular file, as an ``opener`` of ``open``; raise ``OSError`` for anything else."""
@@ -38,15 +44,59 @@ def regular(path: str, flags: int) -> int:
 def real_path(path: Path | str) -> str:
     """Return the path to which a name leads now, with links resolved, also while a program replaces a link in it.
 
-    Python's own function fails if a link is gone between looking at it and reading it.
+    Python's own function fails if a link is gone between looking at it and reading it. A link that this user may not
+    read (``/proc/1/cwd``) leads nowhere: such a name is returned unresolved.
 
     >>> real_path("/proc/../tmp/./visits.csv") == os.path.realpath("/tmp/visits.csv")
     True
     """
     for _ in range(_MOST_TRIES):
-        with suppress(OSError):
+        try:
             return os.path.realpath(path)
-    raise Unavailable("a program replaces a link of a path again and again. Ask again when it is done")
+        except OSError as problem:
+            if problem.errno not in _REPLACED:
+                return os.path.abspath(path)
+    raise Unavailable(
+        "a path cannot be resolved: a program replaces a link of it again and again, or the working folder is gone. "
+        "Ask again when the program is done, or from another folder"
+    )
+
+
+def files_below(folder: os.PathLike[str] | str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield path and status of all that is in a folder and in its folders, without the folders.
+
+    Links are yielded and not followed. Nothing is yielded if it is not a folder. A folder that is gone or may not be
+    entered is passed over. ``os.walk`` of Python 3.11 fails at a thousand folders inside each other.
+    """
+    folders = [os.fspath(folder)]
+    while folders:
+        for entry in _entries(folders.pop()):
+            status = _status(entry)
+            if status is None:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                folders.append(entry.path)
+            else:
+                yield entry.path, status
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """Return what is in a folder; nothing if it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError as problem:
+        is_short = problem.errno in _SHORT
+    if is_short:
+        raise Unavailable("too many files are open to look through a registered folder. Raise the limit (ulimit -n)")
+    return []
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """Return the status of an entry itself; None if it is gone or may not be seen."""
+    with suppress(OSError):
+        return entry.stat(follow_symlinks=False)
+    return None
 
 
 def read_bytes(path: Path | str) -> bytes:

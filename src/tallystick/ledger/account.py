@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from tallystick.ledger.milestones import SpendingStatement, so_far
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Receipt, Valued, pay, pay_elsewhere
 from tallystick.ledger.texts import ERASED
-from tallystick.regular_file import real_path
+from tallystick.regular_file import files_below, real_path
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -532,11 +531,8 @@ def _files_in(folder: str) -> set[str]:
     They are for the time when the folder was moved, or may not be entered. None are returned if the files are too many.
     """
     marks: set[str] = set()
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):  # the file was removed
-                status = os.lstat(os.path.join(place, name))
-                marks.add(f"inode {status.st_dev}:{status.st_ino}@{status.st_mtime_ns}")
+    for _, status in files_below(folder):
+        marks.add(f"inode {status.st_dev}:{status.st_ino}@{status.st_mtime_ns}")
         if len(marks) > _MOST_LISTED:
             return set()
     return marks

@@ -284,16 +284,26 @@ def _is_text(path: str) -> bool:
 def _real_path(descriptor: int, opened: FileId, path: str) -> str:
     """The resolved path of an opened file, as the system knows it; a path that leads elsewhere by now is refused."""
     if sys.platform == "linux":
-        real = os.readlink(f"/proc/self/fd/{descriptor}")
+        real = _name_on_linux(descriptor)
     elif sys.platform == "darwin":
         real = os.fsdecode(fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
     else:
         raise Refused(f"{sys.platform} cannot tell which file was opened, so private files are not read here")
-    if not _is_text(real):
-        raise InvalidInput("source", path, "a file whose whole path is UTF-8")
+    if real is None or not _is_text(real):
+        raise InvalidInput("source", shown(path), "a file whose whole path is UTF-8 and not too long for the system")
     if file_id(real) != opened:
         raise Unavailable(f"{shown(path)} {_REPLACED}")
     return real
+
+
+def _name_on_linux(descriptor: int) -> str | None:
+    """The resolved path of an opened file; None if it is longer than the system can tell (4,095 bytes)."""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError as problem:
+        if problem.errno != errno.ENAMETOOLONG:
+            raise
+    return None
 
 
 def file_id(path: Path | str) -> FileId | None:

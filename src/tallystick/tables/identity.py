@@ -7,7 +7,6 @@ the least cost, and the closing after a failure.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +18,7 @@ from tallystick.errors import Refused, Remedy
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.registry import noted_table
 from tallystick.place import shown
-from tallystick.regular_file import real_path
+from tallystick.regular_file import files_below, real_path
 from tallystick.tables.files import OpenFile
 from tallystick.tables.forms import ENDINGS, form_of, kind_of, may_read
 
@@ -246,10 +245,19 @@ def _registered_form(dataset: Registered, own: Identity) -> str | None:
         known = set(marks)
         if place is not None and place[0] in FILE_KINDS:
             known |= _file_marks(place[1], {mark for mark in marks if mark.startswith(INODE)})
+        else:
+            known |= _marks_now(marks)
         if seen.isdisjoint(known):
             continue
         return _named_form(marks) if place is None else form_of(place[0], place[1])
     return None
+
+
+def _marks_now(marks: Iterable[str]) -> set[str]:
+    """Marks of the files that are at registered paths and in registered folders now."""
+    places = [mark for mark in marks if mark.startswith(FILE)]
+    inside, linked = _in_folders(places)
+    return inside.union(linked, *(_file_marks(place.removeprefix(FILE), ()) for place in places))
 
 
 def newest_file(dataset: Registered) -> str | None:
@@ -534,14 +542,10 @@ def _look_through(folder: PurePosixPath, inside: set[str], linked: set[str]) -> 
 
     Nothing is added if it is not a folder.
     """
-    for place, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(place, name)
-            with contextlib.suppress(OSError):  # the file was removed
-                status = os.lstat(path)
-                inside.add(_inode((status.st_dev, status.st_ino)))
-                if stat.S_ISLNK(status.st_mode):
-                    linked |= _file_marks(path, ())
+    for path, status in files_below(folder):
+        inside.add(_inode((status.st_dev, status.st_ino)))
+        if stat.S_ISLNK(status.st_mode):
+            linked |= _file_marks(path, ())
 
 
 def _without_timed(inodes: Iterable[str]) -> set[str]:

@@ -91,6 +91,24 @@ def test_a_path_that_a_program_registered_has_the_form_of_its_ending(tmp_path: P
         counted(tmp_path / "x.tsv", rows)
 
 
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_file_that_is_newer_than_the_registration_by_a_program_is_not_read_with_tabs(
+    tmp_path: Path, rows: Account, link: Any
+) -> None:
+    """It is new in a registered folder, or has taken the place of a registered file."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "one.csv").write_text("nr,note\n1,ok\n")
+    rows.register("folder", source=str(tmp_path / "folder"))
+    rows.register("one", source=str(tmp_path / "one.csv"))
+    long_cell(tmp_path / "new.csv").replace(tmp_path / "one.csv")
+    for number, path in enumerate([tmp_path / "one.csv", long_cell(tmp_path / "folder" / "new.csv")]):
+        link(path, tmp_path / f"{number}.tsv")
+        link(path, tmp_path / f"{number}.csv")
+        with pytest.raises(Refused, match="registered as dataset"):
+            counted(tmp_path / f"{number}.tsv", rows)
+        assert counted(tmp_path / f"{number}.csv", rows) < LINES / 2
+
+
 def test_a_path_without_an_ending_has_commas(tmp_path: Path, rows: Account) -> None:
     file = long_cell(tmp_path / "x")
     rows.register("x", source=str(file))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import inspect
 import os
 import shutil
 import subprocess
@@ -21,7 +23,7 @@ import tallystick as ts
 from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
 from tallystick.ledger import account as account_module
 from tallystick.ledger.account import Account
-from tallystick.tables import files, run, scratch, sources
+from tallystick.tables import files, identity, run, scratch, sources
 from tallystick.tables.files import OpenFile
 from tallystick.tables.plan import Plan
 
@@ -257,6 +259,82 @@ def test_files_of_a_registered_folder_are_known_under_every_name(
     for name in ("hard.parquet", "hard.csv", "outside.csv", "people/link.csv"):
         with pytest.raises(Refused, match="belongs to population 'clinic'"):
             plan_of(tmp_path / name, own).release(why="x")
+
+
+def test_a_registered_folder_of_any_depth_is_looked_through(tmp_path: Path, ledger: ts.Ledger, own: Account) -> None:
+    """Folders inside each other have no limit, and calls inside each other do."""
+    deep = tmp_path / "people"
+    for _ in range(150):
+        deep /= "d"
+    deep.mkdir(parents=True)
+    new = write(deep / "new.csv", PRIVATE)
+    clinic = ledger.open("clinic", budget=ts.zcdp(rho=100), unit="who")
+    usual = sys.getrecursionlimit()
+    try:
+        sys.setrecursionlimit(len(inspect.stack(0)) + 120)
+        clinic.register("people", source=str(tmp_path / "people"))
+        identity.known_to(ledger)
+    finally:
+        sys.setrecursionlimit(usual)
+    os.link(new, tmp_path / "hard.csv")
+    with pytest.raises(Refused, match="belongs to population 'clinic'"):
+        plan_of(tmp_path / "hard.csv", own).release(why="x")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the folder is reached by its descriptor")
+def test_a_file_whose_path_is_too_long_is_refused_in_our_words(tmp_path: Path) -> None:
+    """It can be opened from its folder, and the system does not tell its path."""
+    folder = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(25):
+        os.mkdir("d" * 200, dir_fd=folder)
+        inner = os.open("d" * 200, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(os.open("a.csv", os.O_WRONLY | os.O_CREAT, dir_fd=folder))
+    try:
+        with pytest.raises(InvalidInput, match="not too long"):
+            OpenFile(f"/proc/self/fd/{folder}/a.csv")
+    finally:
+        os.close(folder)
+
+
+def test_a_link_that_may_not_be_read_stops_no_release(
+    tmp_path: Path, ledger: ts.Ledger, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system does not tell users where ``/proc/1/cwd`` leads."""
+    (tmp_path / "people").mkdir()
+    hidden = tmp_path / "people" / "hidden.csv"
+    hidden.symlink_to("elsewhere.csv")
+    ledger.open("clinic", budget=ts.zcdp(rho=100), unit="who").register("people", source=str(tmp_path / "people"))
+    read = os.readlink
+
+    def forbidden(path: Any, **options: Any) -> Any:
+        if str(path) == str(hidden):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return read(path, **options)
+
+    monkeypatch.setattr(os, "readlink", forbidden)
+    assert plan_of(write(tmp_path / "beside.csv", OWN), own).release(why="x").receipt is not None
+
+
+def test_a_registered_folder_that_is_not_read_for_want_of_descriptors_is_not_empty(
+    tmp_path: Path, ledger: ts.Ledger, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "people"
+    folder.mkdir()
+    ledger.open("clinic", budget=ts.zcdp(rho=100), unit="who").register("people", source=str(folder))
+    os.link(write(folder / "new.csv", PRIVATE), tmp_path / "hard.csv")
+    list_folder = os.scandir
+
+    def short(path: Any) -> Any:
+        if str(path) == str(folder):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return list_folder(path)
+
+    monkeypatch.setattr(os, "scandir", short)
+    with pytest.raises(Unavailable, match="too many files are open"):
+        plan_of(tmp_path / "hard.csv", own).release(why="x")
+    assert own.history() == []
 
 
 def test_a_link_in_a_registered_folder_does_not_take_data_that_were_registered_before_it(

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Protects
@@ -19,17 +19,14 @@ from tallystick.ledger.milestones import SpendingStatement, so_far
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Receipt, Valued, pay, pay_elsewhere
 from tallystick.ledger.texts import ERASED
-from tallystick.regular_file import files_below, real_path
+from tallystick.place import shown
+from tallystick.regular_file import real_path
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.book import Ledger
     from tallystick.ledger.signing import Signer
     from tallystick.ledger.training import Run
-
-
-_MOST_LISTED: Final = 1000
-"""Most files of a folder that a registration remembers. A folder of more files is recognised at its place only."""
 
 
 class Priced(Protocol):
@@ -390,19 +387,18 @@ class Account:
     ) -> None:
         """Record that a dataset, view or extract is about this population, for good.
 
-        ``source`` is the path of a file or a folder, or a public text that says where the data are; it can belong to
+        ``source`` is the path of a file, or a public text that says where the data are; it can belong to
         one population only (``tallystick dataset add`` also says whom it protects, and its caps and bounds). ``note``
         is public and kept in the chain, ``fixed`` is what no update may change (the unit), and ``least_price`` is what
         every plan on the source must cost (default: rho 0.0001 or epsilon 0.01). ``marks`` are further facts by which
         the same data are recognised under another name.
         """
-        is_folder = source is not None and os.path.isdir(source)
-        if source is not None and (is_folder or os.path.isfile(source)):
+        if source is not None and os.path.isdir(source):
+            raise InvalidInput("source", shown(source), "a file, or a text that names the data; register each file")
+        if source is not None and os.path.isfile(source):
             place, status = real_path(source), os.stat(source)
             source, inode = f"file {place}", f"inode {status.st_dev}:{status.st_ino}"  # as tables.identity names them
-            marks = {*marks, source, inode}
-            # a folder is written with every file that it gets, so its files have the times
-            marks |= _files_in(place) if is_folder else {f"{inode}@{status.st_mtime_ns}"}
+            marks = {*marks, source, inode, f"{inode}@{status.st_mtime_ns}"}
         registry.register(
             self,
             dataset,
@@ -523,16 +519,3 @@ def check_account(account: Any) -> None:
     if not isinstance(account, Account):
         allowed = 'an account: ts.Ledger("budget.db").open("clinic", budget=...), or .open("clinic") if it exists'
         raise InvalidInput("account", account, allowed)
-
-
-def _files_in(folder: str) -> set[str]:
-    """Return marks of the files in a folder and in its folders, as tables.identity names them.
-
-    They are for the time when the folder was moved, or may not be entered. None are returned if the files are too many.
-    """
-    marks: set[str] = set()
-    for _, status in files_below(folder):
-        marks.add(f"inode {status.st_dev}:{status.st_ino}@{status.st_mtime_ns}")
-        if len(marks) > _MOST_LISTED:
-            return set()
-    return marks

@@ -98,7 +98,7 @@ def test_a_file_that_is_newer_than_the_registration_by_a_program_is_not_read_wit
     """It is new in a registered folder, or has taken the place of a registered file."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "one.csv").write_text("nr,note\n1,ok\n")
-    rows.register("folder", source=str(tmp_path / "folder"))
+    rows.register("folder", source="a table of files", marks=[f"file {tmp_path / 'folder'}"])
     rows.register("one", source=str(tmp_path / "one.csv"))
     long_cell(tmp_path / "new.csv").replace(tmp_path / "one.csv")
     for number, path in enumerate([tmp_path / "one.csv", long_cell(tmp_path / "folder" / "new.csv")]):

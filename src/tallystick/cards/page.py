@@ -692,7 +692,9 @@ def _share_changed(line: Facts, people: People) -> str:
     """Return the share that one limit or bound changed; its number if the total is not known."""
     if not line.get("said"):
         return sentence(people.in_words(f"will be measured to {_error(line['error'])}: {line['what']}"))
-    if line.get("share_upper") is None or line.get("too_noisy"):
+    upper = line.get("share_upper")
+    is_hidden = upper is None or (line["share_lower"] <= 0 and upper >= 1)  # none to all of them says nothing
+    if is_hidden or line.get("too_noisy"):
         return sentence(people.in_words(line["said"].replace("+-", "±")))
     low, high = percent_down(line["share_lower"]), percent_up(line["share_upper"])
     share = f"{low} to {high}" if line["lower"] else f"at most {high}"

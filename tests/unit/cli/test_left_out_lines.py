@@ -61,7 +61,7 @@ def test_lines_that_noise_has_emptied_say_so_everywhere(run: Any, query: str) ->
         assert about[line["what"]]["about"].startswith(line["said"])
         assert about[line["what"]]["too_noisy"].lower() == str(line["too_noisy"]).lower()
         assert int(about[line["what"]]["upper"]) == line["upper"]
-        assert line["said"] in page
+        assert line["said"][1:] in page  # it may begin a sentence
         assert line["said"][0].upper() + line["said"][1:] in shown
         assert on_card[line["what"]]["too_noisy"] is line["too_noisy"]
         assert on_card[line["what"]]["upper"] == line["upper"]

@@ -29,6 +29,11 @@ def few(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert added.code == 0, added.errors
 
 
+def has_share(line: dict[str, Any]) -> bool:
+    """True if a line tells a share: by chance, so few rows can look like many."""
+    return not line["too_noisy"] and (line["share_lower"] > 0 or line["share_upper"] < 1)
+
+
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("query", QUERIES)
 def test_lines_that_noise_has_emptied_say_so_everywhere(run: Any, query: str) -> None:
@@ -61,8 +66,9 @@ def test_lines_that_noise_has_emptied_say_so_everywhere(run: Any, query: str) ->
         assert about[line["what"]]["about"].startswith(line["said"])
         assert about[line["what"]]["too_noisy"].lower() == str(line["too_noisy"]).lower()
         assert int(about[line["what"]]["upper"]) == line["upper"]
-        assert line["said"][1:] in page  # it may begin a sentence
-        assert line["said"][0].upper() + line["said"][1:] in shown
+        if not has_share(line):  # cards say a share that is known
+            assert line["said"][1:] in page  # it may begin a sentence
+            assert line["said"][0].upper() + line["said"][1:] in shown
         assert on_card[line["what"]]["too_noisy"] is line["too_noisy"]
         assert on_card[line["what"]]["upper"] == line["upper"]
     for text in (about[noisy[0]["what"]]["about"], page, shown):

@@ -14,6 +14,7 @@ import pytest
 import tallystick as ts
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger import Ledger
+from tallystick.tables import identity as identities
 from tallystick.tables import run
 from tallystick.tables.files import OpenFile
 from tallystick.tables.identity import of_file, recognise
@@ -244,13 +245,13 @@ def test_a_folder_of_spark_is_looked_through_once_for_all_tables(
     (tmp_path / "other.csv").write_text("who\n1\n")
     marks = {"spark spark_catalog.default.rows", f"file {day.parent}", f"file {day}"}
     walked = []
-    walk = os.walk
+    look = identities.files_below
 
     def watched(folder: Any) -> Any:
         walked.append(str(folder))
-        return walk(folder)
+        return look(folder)
 
-    monkeypatch.setattr(os, "walk", watched)
+    monkeypatch.setattr(identities, "files_below", watched)
     with OpenFile(tmp_path / "mine.csv") as mine, OpenFile(tmp_path / "other.csv") as other:
         opened = [of_file(file, "csv", "") for file in (mine, other)]
     with Ledger(tmp_path / "budget.db") as ledger:

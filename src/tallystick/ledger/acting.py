@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import LedgerIntegrity, NotAuthorised, Remedy
 from tallystick.ledger import journal
+from tallystick.ledger.actions import ACTIONS, YES
 from tallystick.ledger.authority import FINISHING, PERSON, Act, Authority, Forbidden, State, Token, effect_of, seen
 from tallystick.ledger.texts import committed, opens
 from tallystick.ledger.users import name_in
@@ -196,6 +197,15 @@ def refused(problem: Forbidden) -> NotAuthorised:
 
 _REMEDIES: Final = {"needs_approval": "make_request", "not_authorised": "show_members"}
 """Kinds of remedies of refusals, by the code of the rule."""
+
+
+def may(book: Book, act: Act, action: str, population: str | None) -> bool:
+    """True if a role of the principal, and of its token, may do this at once."""
+    number = None if population is None else book.names.get(population)
+    if population is not None and number is None:
+        return False
+    top = None if number is None else book.population(number)
+    return ACTIONS[action].cell(book.authority.usable_roles(act, top)) == YES
 
 
 def token_in(book: Book | None, text: str, at: int) -> Token:

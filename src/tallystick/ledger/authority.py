@@ -49,6 +49,8 @@ LAPSED: Final = "LAPSED"
 
 RESERVED: Final = "RESERVED"
 EXECUTING: Final = "EXECUTING"
+STOPPED: Final = "stopped"
+"""The reason of a burn by an operator who stops a service."""
 FINISHING: Final = frozenset(("lease", "commit", "burn", "refund"))
 """Kinds of entries that finish a charge. Its holder may write them after the holder or the token has ended: a charge
 that cannot finish closes the data.
@@ -251,6 +253,15 @@ class Authority:
             if grant.principal == principal and grant.revoked is None and _holds(grant, population)
         }
 
+    def usable_roles(self, act: Act, population: int | None) -> set[str]:
+        """Roles that a principal may use on a population: those of its token, if it has one."""
+        found = self.roles_of(act.principal, population)
+        if act.via is None:
+            return found
+        token = self.tokens[act.via]
+        reaches = token.population is None or token.population == population
+        return found & set(token.roles) if reaches else set()
+
     def holders(self, role: str, population: int | None) -> set[str]:
         """Principals with a role on a population; with None as in ``roles_of``."""
         return {
@@ -443,12 +454,7 @@ class _Case(NamedTuple):
 
     def roles(self, population: int | None) -> set[str]:
         """Roles that the principal may use here: those of its token, if it has one."""
-        found = self.authority.roles_of(self.act.principal, population)
-        token = self.token
-        if token is None:
-            return found
-        reaches = token.population is None or token.population == population
-        return found & set(token.roles) if reaches else set()
+        return self.authority.usable_roles(self.act, population)
 
     def require(self, condition: bool, code: str, problem: str) -> None:
         """Raise ``Forbidden`` unless the condition holds."""
@@ -676,8 +682,15 @@ def _is_finished(case: _Case) -> bool:
 
 
 def _end(authority: Authority, case: _Case) -> None:
-    """A charge is ended by its holder, by every principal once its lease is over, or by an owner of its population."""
+    """A charge is ended by its holder, by every principal once its lease is over, or by an owner of its population.
+
+    A planned stop closes no data, so it needs the right to stop jobs: a holder could hide a failure behind it.
+    """
     charge = case.state.charges[case.entry["charge"]]
+    if case.entry["kind"] == "burn" and case.entry["why"] == STOPPED:
+        for account, _, _ in case.state.lines[charge.id]:
+            case.require_role("stop_jobs", case.state.population(account))
+        return
     is_over = charge.lease_until <= case.entry["at"]
     if charge.principal == case.act.principal or is_over or _is_older(case):
         return

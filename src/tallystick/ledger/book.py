@@ -83,6 +83,7 @@ class Ledger:
     ) -> None:
         self.acting: Act | None = None
         self.captured: list[journal.Proposed] | None = None
+        self.failure_log: Callable[[str], None] | None = None
         first_write.check_arguments(expect_head, first_use, older)
         is_there = expect_head is not None or older is not None or inspect
         create = create and not is_there  # a new ledger cannot contain a known head
@@ -712,6 +713,30 @@ class Ledger:
             charge = ChargeRow(*row)
             state = journal.told_state(transaction, charge)
             return charge._replace(state=state), journal.entry_body(transaction, charge_id)
+
+    def log_failure(self, line: str) -> None:
+        """Tell the operator of a failure: in the log of the service, or else in that of the store."""
+        (self.failure_log or self.store.log_failure)(line)
+
+    def sees(self, population: str) -> bool:
+        """True if who acts may see a population. Only a principal for whom a service acts can be refused.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     ledger.sees("clinic")
+        True
+        """
+        if self.acting is None or not self.has_roles:
+            return True
+        return self.may("see_population", population)
+
+    def may(self, action: str, population: str | None) -> bool:
+        """True if who acts may do something on a population, or with None on the ledger, without a request."""
+        with self.store.read() as transaction:
+            book = self.believed(transaction)
+        if book is None or book.authority.since is None:
+            return True
+        return acting.may(book, self.acting or Act(self.actor), action, population)
 
     def recover(self) -> tuple[int, int]:
         """Refund reservations and burn executions whose lease ran out; returns (refunded, burned)."""

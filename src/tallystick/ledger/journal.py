@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import BelowLeastPrice, IdempotencyConflict, LedgerIntegrity, Quarantined, Refused, Remedy
-from tallystick.ledger.authority import EFFECTS
+from tallystick.ledger.authority import EFFECTS, STOPPED
 from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, checked, digest, fields_of, link
 from tallystick.ledger.denial import denied
 from tallystick.ledger.filters import LARGEST, UNITS_0, Amount, Filter
@@ -750,11 +750,13 @@ def answer_terms(ledger: str, charge: int, fence: int, begun: Mapping[str, Any],
 def burn(transaction: Transaction, charge: ChargeRow, at: int, *, why: str, principal: str) -> Position:
     """EXECUTING -> BURNED: failed after data could have been read, so it stays paid and its source is closed.
 
+    A planned stop does not depend on the data, so it closes none. Only an operator may write that reason.
     The nonce keeps a reader of hashes from guessing the entry, and so the failure.
     """
     nonce = os.urandom(SALT_BYTES).hex()
     position = _move(transaction, charge, "EXECUTING", "BURNED", "burn", at, why=why, principal=principal, nonce=nonce)
-    _close(transaction, charge)
+    if why != STOPPED:
+        _close(transaction, charge)
     return position
 
 

@@ -41,6 +41,7 @@ from tallystick.errors import (
     Unavailable,
 )
 from tallystick.ledger import journal, views
+from tallystick.ledger.authority import STOPPED
 from tallystick.ledger.chain import canonical, check_reason, checked, decode_answer, encode_answer
 from tallystick.ledger.filters import LARGEST, Amount
 from tallystick.ledger.journal import Asked, ChargeRow, Position, Request, Stored, Terms
@@ -67,9 +68,21 @@ INTERRUPTED: Final = (
     "answer was stored"
 )
 
+STOPPED_TEXT: Final = (
+    "the service was stopped while this release ran. The charge stays spent, it has no answer, and the data stay open"
+)
+
 CHARGING: Final = (
     "interrupted while it was being charged, so it may be paid; asked with the same key, the ledger says whether it is"
 )
+
+
+class PlannedStop(BaseException):
+    """Ends a draw because an operator stops the service. ``by`` is the ledger of that operator."""
+
+    def __init__(self, by: Ledger) -> None:
+        super().__init__()
+        self.by = by
 
 
 class Payable(Protocol):
@@ -163,6 +176,7 @@ def pay(
 
 def _draw(charge: Charge, release: Payable, lease: float) -> Paid | None:
     """Draw and store the answer of a charge that has begun; None if it failed or is withheld."""
+    operator = None
     try:
         with _renewed(charge, lease) if release.source else contextlib.nullcontext():
             drawn = release.draw()
@@ -173,6 +187,13 @@ def _draw(charge: Charge, release: Payable, lease: float) -> Paid | None:
         if not release.source:
             charge.burn_quietly(problem)
             raise
+        if isinstance(error, PlannedStop):
+            operator = error.by
+    if operator is not None:
+        charge.stop(operator)
+        if charge.is_withheld():
+            return None
+        raise Unavailable(STOPPED_TEXT)
     # outside the handler, so that the error does not travel along, not even with an interruption of the burning
     charge.burn_quietly(problem)
     if issubclass(problem, KeyboardInterrupt):
@@ -701,6 +722,12 @@ class Charge:
             journal.burn(transaction, self._held, self._ledger.now(), why="error", principal=self._ledger.principal)
         self._row = self._held._replace(state="BURNED")
 
+    def stop(self, operator: Ledger) -> None:
+        """EXECUTING -> BURNED by an operator who stops the service: paid, and the data stay open."""
+        with operator.write("burn") as transaction:
+            journal.burn(transaction, self._held, operator.now(), why=STOPPED, principal=operator.principal)
+        self._row = self._held._replace(state="BURNED")
+
     def refund(self) -> None:
         """RESERVED -> REFUNDED: give the amount back; allowed only while data was not opened."""
         with self._ledger.write("refund") as transaction:
@@ -743,7 +770,7 @@ class Charge:
             return  # the holder of the value gets the error itself
         kind = error.__qualname__ if error is not None else ""
         failure = {"at": self._ledger.now(), "charge": self.id, "plan_hash": self._terms.plan_hash, "error": kind[:200]}
-        self._ledger.store.log_failure(canonical(failure))
+        self._ledger.log_failure(canonical(failure))
 
     def __repr__(self) -> str:
         if self._row is None:

@@ -25,7 +25,7 @@ from tallystick.ledger.registry import NOTE_FORMAT, lasts, registered, retired_a
 from tallystick.place import names_server
 from tallystick.printing import columns_of, one_of
 from tallystick.tables.identity import SPARK, Identity, Overlap, known_to, refuse_other_form
-from tallystick.tables.reader import Reader
+from tallystick.tables.reader import open_reader
 from tallystick.tables.sources import identity
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Dataset:
 
 def identified(table: Table) -> Identity:
     """Which data a table holds: its source is opened for this, and no row is read."""
-    with Reader(table.source, rows=False, tables=[table.name]) as reader:
+    with open_reader(table.source, rows=False, tables=[table.name]) as reader:
         own = reader.identity(table.name)
     if own.name.startswith(SPARK) and not own.plain:
         raise Refused(
@@ -113,12 +113,13 @@ def identified(table: Table) -> Identity:
 def known(book: Ledger) -> dict[str, Dataset]:
     """Return every dataset that ``dataset add`` registered, by name.
 
-    A program may register data with a note in its own words, or without a note. Those datasets are not listed here.
+    A program may register data with a note in its own words, or without a note. Those datasets are not listed here,
+    nor are those of populations that who acts may not see.
     """
     _refuse_old_file(book)
     datasets = {}
     for name, row in book.datasets().items():
-        if is_own_note(row.note):
+        if is_own_note(row.note) and book.sees(row.account):
             dataset = read_note(name, row.account, row.note, row.least_price)
             datasets[name] = replace(dataset, first_version=_version(row.notes[0]), retired=row.retired)
     return datasets
@@ -160,7 +161,8 @@ def find(name: str, book: Ledger) -> Dataset:
     datasets = known(book)
     if name not in datasets:
         listed = one_of(name, sorted(datasets)) or "none yet"
-        if name in book.datasets():
+        other = book.datasets().get(name)
+        if other is not None and book.sees(other.account):
             listed += " (a program registered this one, so that program has to query it)"
         remedies = [] if datasets else [Remedy("add_dataset")]
         raise InvalidInput("dataset", name, f"one of: {listed}", remedies=remedies)

@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tallystick.errors import InvalidInput, TallystickError, Unavailable
 from tallystick.tables.files import OpenFile
@@ -20,8 +20,20 @@ from tallystick.tables.sources import Source, identity
 
 if TYPE_CHECKING:
     from tallystick.tables.engines.base import Engine
+    from tallystick.tables.plan import Plan
+    from tallystick.tables.progress import Progress
 
 _ENGINES = {"spark": "spark", "postgres": "postgres"}
+
+
+class Worker(Protocol):
+    """Another process that has opened a source, and computes answers there."""
+
+    def preflight(self, plan: Plan) -> None:
+        """Check that the plan can run, before anything is charged."""
+
+    def draw(self, plan: Plan, progress: Progress) -> dict[str, Any]:
+        """Return the noisy answer."""
 
 
 class Reader:
@@ -29,6 +41,9 @@ class Reader:
 
     Of several files those of ``tables`` are opened: files that are not asked about are not recognised.
     """
+
+    worker: Worker | None = None
+    """The process that reads the rows; None if this process does."""
 
     def __init__(self, source: Source, *, rows: bool = True, tables: Iterable[str] | None = None) -> None:
         if source.kind in ("memory", "spark") and source.handle is None:
@@ -103,10 +118,30 @@ class Reader:
         self._opened.clear()
 
 
+Opening = Callable[..., Reader]
+"""Opens a source, with the arguments of ``Reader``."""
+
+_opening: Opening = Reader
+
+
+def open_sources_by(opening: Opening) -> None:
+    """Open all sources of this process in another way from now on.
+
+    The service calls this once. Its process opens only files of its connections, and other processes read them.
+    """
+    global _opening
+    _opening = opening
+
+
+def open_reader(source: Source, *, rows: bool = True, tables: Iterable[str] | None = None) -> Reader:
+    """Open a source in the way of this process."""
+    return _opening(source, rows=rows, tables=tables)
+
+
 @contextlib.contextmanager
 def open_engine(source: Source, *, rows: bool = True, tables: Iterable[str] | None = None) -> Iterator[Engine]:
     """The engine of a source for one use. Engine errors are replaced by one that does not quote data."""
-    with Reader(source, rows=rows, tables=tables) as reader, quiet("reading the table"):
+    with open_reader(source, rows=rows, tables=tables) as reader, quiet("reading the table"):
         yield reader.engine
         reader.check_unchanged()
 

@@ -199,6 +199,17 @@ _REMEDIES: Final = {"needs_approval": "make_request", "not_authorised": "show_me
 """Kinds of remedies of refusals, by the code of the rule."""
 
 
+def is_present(book: Book, act: Act, at: int) -> bool:
+    """True if a principal has not ended, and its token may be used at this time."""
+    authority = book.authority
+    if not authority.is_active(act.principal):
+        return False
+    token = None if act.via is None else authority.tokens.get(act.via)
+    if act.via is None:
+        return True
+    return token is not None and token.principal == act.principal and token.ended is None and at <= token.until
+
+
 def may(book: Book, act: Act, action: str, population: str | None) -> bool:
     """True if a role of the principal, and of its token, may do this at once."""
     number = None if population is None else book.names.get(population)

@@ -493,14 +493,29 @@ class Ledger:
         """The account's numbers now."""
         with self.store.read() as transaction:
             row = transaction.row("account_named", name)
-            known = [AccountRow(*each).name for each in transaction.rows("accounts")] if row is None else []
+            rows = [AccountRow(*each) for each in transaction.rows("accounts")] if row is None else []
             book = self.believed(transaction)
+            known = [each.name for each in rows if self._sees_account(book, each)]
         if row is None:
             raise opening.unknown_account(name, known)
         found = AccountRow(*row)
         if book is not None and book.accounts.get(found.id) != found:
             raise _edited_account(found.id)
+        if not self._sees_account(book, found):
+            raise opening.unknown_account(name, [])  # as if it were not there
         return found
+
+    def _sees_account(self, book: Book | None, row: AccountRow) -> bool:
+        """True if who acts may see an account: that of an own population, and not the allowance of another person.
+
+        Only a principal for whom a service acts can be refused.
+        """
+        if book is None or self.acting is None or book.authority.since is None:
+            return True
+        name = book.accounts[book.population(row.id)].name
+        if row.kind == journal.ALLOWANCE and row.owner != self.acting.principal:
+            return acting.may(book, self.acting, "see_reasons", name)
+        return acting.may(book, self.acting, "see_population", name)
 
     def account_by_id(self, account_id: int) -> Account:
         """The account with that number."""
@@ -514,6 +529,8 @@ class Ledger:
         with self.store.read() as transaction:
             rows = [AccountRow(*row) for row in transaction.rows("accounts")]
             self._believed_rows(transaction, rows)
+            book = self.believed(transaction)
+            rows = [row for row in rows if self._sees_account(book, row)]
         return [self._account(row) for row in rows]
 
     def children_of(self, account_id: int) -> list[Account]:
@@ -714,6 +731,62 @@ class Ledger:
             state = journal.told_state(transaction, charge)
             return charge._replace(state=state), journal.entry_body(transaction, charge_id)
 
+    def newest_registration(self) -> int:
+        """The newest entry that registers or changes a dataset; 0 without one."""
+        with self.store.read() as transaction:
+            book = self.believed(transaction)
+        return max((row.seq for row in book.datasets), default=0) if book is not None else 0
+
+    def can_write(self) -> bool:
+        """True if this user may write: the ledger is not governed, or a key of this user may seal."""
+        keys = [key.public for key in self.keys() if key.retired is None]
+        signer = self.writer.signer
+        return not keys or (signer is not None and signer.public in keys)
+
+    @property
+    def token(self) -> int | None:
+        """The entry of the token by which a principal acts here; None without one."""
+        return None if self.acting is None else self.acting.via
+
+    def require_present(self) -> None:
+        """Raise ``NotAuthorised`` if who acts has ended, or the token."""
+        with self.store.read() as transaction:
+            book = self.believed(transaction)
+            if book is None or self.acting is None:
+                return
+            if not acting.is_present(book, self.acting, self.now()):
+                raise acting.unknown(self)
+
+    def usable_roles(self, population: str) -> set[str]:
+        """The roles that who acts may use on a population: those of the token, if there is one."""
+        with self.store.read() as transaction:
+            book = self.believed(transaction)
+        if book is None or self.acting is None or population not in book.names:
+            return set()
+        return book.authority.usable_roles(self.acting, book.population(book.names[population]))
+
+    def charges_on(self, population: str) -> list[int]:
+        """The charges that a population pays for."""
+        number = self.account_row(population).id
+        with self.store.read() as transaction:
+            book = self.believed(transaction)
+        payers = {} if book is None else book.payers
+        return [charge for charge, populations in payers.items() if number in populations]
+
+    def end_abandoned(self, charge_id: int) -> str:
+        """Burn a charge that runs although its process is gone; return its state. Its data are closed."""
+        with self.store.read() as transaction:
+            row = transaction.row("charge_by_id", charge_id)
+        if row is None:
+            raise InvalidInput("charge", charge_id, "the number of an existing charge")
+        charge = ChargeRow(*row)
+        if charge.state != "EXECUTING":
+            return charge.state
+        holder = self.acting_for(charge.principal)
+        with holder.write("burn") as transaction:
+            journal.burn(transaction, charge, self.now(), why="error", principal=charge.principal)
+        return "BURNED"
+
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure: in the log of the service, or else in that of the store."""
         (self.failure_log or self.store.log_failure)(line)
@@ -737,6 +810,11 @@ class Ledger:
         if book is None or book.authority.since is None:
             return True
         return acting.may(book, self.acting or Act(self.actor), action, population)
+
+    def refresh(self) -> None:
+        """Read the entries that others have written since: ``has_roles`` and ``may`` then know them."""
+        with self.store.read() as transaction:
+            self.believed(transaction)
 
     def recover(self) -> tuple[int, int]:
         """Refund reservations and burn executions whose lease ran out; returns (refunded, burned)."""

@@ -420,6 +420,16 @@ def _quoted(text: str) -> str:
 # release: it may be another by then, and other programs may write to it), and with nothing of the last one in it.
 
 _MOST_WAITING = 4
+_limits: dict[str, str] = {}
+"""Settings of new databases, by name."""
+
+
+def limit_memory(memory: int, spill: int) -> None:
+    """Let databases of this process take so many bytes of memory from now on, and of the disk for what is more."""
+    _limits["memory_limit"] = f"{memory}B"
+    _limits["max_temp_directory_size"] = f"{spill}B"
+
+
 _SPILL = "spill"
 # A query is not rewritten by what the least and the largest value of a column are: version 2.0 folds branches of CASE
 # that no row can reach, and trips over what it made of them. Failure would tell, without noise, whether somebody is
@@ -454,6 +464,8 @@ def _lent() -> tuple[duckdb.DuckDBPyConnection, Path]:
     database.execute(f"SET disabled_optimizers = '{','.join(_LOOK_AT_VALUES)}'")
     database.execute("SET GLOBAL TimeZone = 'UTC'")  # the day of a moment is the same on every machine
     database.execute("SET temp_directory = ?", [str(folder / _SPILL)])
+    for setting, value in _limits.items():
+        database.execute(f"SET {setting} = '{value}'")
     # A view in a DuckDB file can name any other file. It is resolved when it is read, so no check would have recognised
     # that file: the engine opens the snapshots of its own release, and nothing else.
     spelled = dict.fromkeys((f"{folder}/", pattern_of(f"{folder}/")))  # readers of Parquet and CSV take patterns

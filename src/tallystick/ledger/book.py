@@ -529,7 +529,13 @@ class Ledger:
         with self.store.read() as transaction:
             rows = [AccountRow(*row) for row in transaction.rows("accounts")]
             self._believed_rows(transaction, rows)
+        return [self._account(row) for row in rows]
+
+    def seen_accounts(self) -> list[Account]:
+        """The accounts that who acts may see, oldest first."""
+        with self.store.read() as transaction:
             book = self.believed(transaction)
+            rows = [AccountRow(*row) for row in transaction.rows("accounts")]
             rows = [row for row in rows if self._sees_account(book, row)]
         return [self._account(row) for row in rows]
 

@@ -94,13 +94,13 @@ def service(desk: Desk, view: Ledger) -> dict[str, Any]:
 
 def me(desk: Desk, view: Ledger) -> dict[str, Any]:
     """Return the id of who asks, and the roles that they may use here."""
-    names = [account.name for account in view.accounts() if account.parent is None]
+    names = [account.name for account in view.seen_accounts() if account.parent is None]
     return {"principal": view.actor, "roles": {name: sorted(view.usable_roles(name)) for name in names}}
 
 
 def populations(desk: Desk, view: Ledger) -> list[dict[str, Any]]:
     """Return the populations that who asks may see."""
-    tops = [account for account in view.accounts() if account.parent is None]
+    tops = [account for account in view.seen_accounts() if account.parent is None]
     return [
         {
             "name": account.name,
@@ -154,16 +154,16 @@ def submit(desk: Desk, view: Ledger, request: dict[str, Any], name: str | None, 
         if found is not None:
             desk.again.take(view.actor)
             return {"outcome": found}
-    served = check_served(request, view)
     population = known.population if known is not None else None
     if known is None:
+        served = check_served(request, view)
         made = _offered(desk, view, served, [])
-        stored = _stored(desk, view, served) if made.again is not None else None
+        stored = _stored(desk, view, request) if made.again is not None else None
         if stored is not None:
             return {"outcome": stored}
         population = _admitted(desk, view, made)
     assert population is not None
-    added = desk.queue.add(served, principal=view.actor, via=view.token, population=population, name=name)
+    added = desk.queue.add(request, principal=view.actor, via=view.token, population=population, name=name)
     return job(desk, view, added.id, wait)
 
 
@@ -193,15 +193,15 @@ def _admitted(desk: Desk, view: Ledger, made: Offer) -> str:
     return population
 
 
-def _stored(desk: Desk, view: Ledger, served: Mapping[str, Any]) -> dict[str, Any] | None:
+def _stored(desk: Desk, view: Ledger, request: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the stored answer of a request; None if there is none. Outside a slot nothing can be opened."""
     try:
-        outcome: Outcome = answer(Request.from_data(dict(served)), view).outcome
+        outcome: Outcome = answer(Request.from_data(check_served(request, view)), view).outcome
     except NeedsSlot:
         return None
     if outcome.paid is not None:
         require(view, "replay", top_of(view, outcome.paid.population))
-        desk.replays.add(view, text_of(served), outcome)
+        desk.replays.add(view, text_of(request), outcome)
     return outcome.to_data()
 
 

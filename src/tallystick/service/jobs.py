@@ -108,7 +108,7 @@ class Jobs:
         """Notified when a job is added or changes its state."""
         with self._lock:
             self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = NORMAL")
+            self._database.execute("PRAGMA synchronous = FULL")
             self._database.execute("PRAGMA secure_delete = ON")
             self._database.executescript(_LAYOUT)
 
@@ -162,16 +162,19 @@ class Jobs:
         """Return the job that gets the next free slot; None if none may have it.
 
         It is the oldest of the principal with the least running jobs. A principal has at most two slots, and a
-        population leaves one to others.
+        population leaves one to others. A request that runs already waits: afterwards its answer is stored.
         """
         now = list(running)
+        asked = {each.request for each in now}
         most = max(1, slots - 1)
         mine = _counted(each.principal for each in now)
         theirs = _counted(each.population for each in now)
         may = [
             job
             for job in self.in_state(WAITING)
-            if mine.get(job.principal, 0) < MOST_RUNNING and theirs.get(job.population, 0) < most
+            if mine.get(job.principal, 0) < MOST_RUNNING
+            and theirs.get(job.population, 0) < most
+            and job.request not in asked
         ]
         return min(may, default=None, key=lambda job: mine.get(job.principal, 0))  # the first of equal ones is oldest
 
@@ -195,6 +198,10 @@ class Jobs:
                 (state, self._clock(), charge, text, number, RUNNING),
             )
             self.changed.notify_all()
+
+    def put_back(self, number: str) -> bool:
+        """Let a running job wait again, which was not charged when the service was stopped."""
+        return self._move(number, RUNNING, WAITING)
 
     def drop(self, number: str) -> bool:
         """Drop a job that waits; return False if it does not wait."""

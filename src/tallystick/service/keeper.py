@@ -27,13 +27,14 @@ from tallystick.place import Place
 from tallystick.service import frames, protocol, sandbox
 from tallystick.service.actions import HANDLERS, Desk
 from tallystick.service.connections import Connections
+from tallystick.service.defects import defect
 from tallystick.service.failures import Failures
 from tallystick.service.frames import Ended
 from tallystick.service.jobs import Jobs
 from tallystick.service.opening import NeedsSlot, ServedReader
 from tallystick.service.planner import Planners
 from tallystick.service.replays import Replays
-from tallystick.service.running import Running, defect, emptied
+from tallystick.service.running import Running, emptied
 from tallystick.service.settings import Settings
 from tallystick.service.template import Template
 from tallystick.tables.reader import open_sources_by

@@ -19,6 +19,7 @@ from tallystick.place import Place
 from tallystick.publish.outcome import Offer
 from tallystick.publish.request import Request, price
 from tallystick.service import frames, sandbox
+from tallystick.service.defects import defect
 from tallystick.service.frames import Ended
 from tallystick.service.template import PLANNER, Child, Template
 from tallystick.service.worker import readable
@@ -63,6 +64,8 @@ def _answer(message: Mapping[str, Any], book: Ledger) -> dict[str, Any]:
         return {"problem": InvalidInput("request", "nested too deeply", "a simpler question").to_data()}
     except MemoryError:
         return {"problem": Refused(TOO_COSTLY, code="too_costly").to_data()}
+    except Exception as problem:
+        return {"problem": defect(problem).to_data()}
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 

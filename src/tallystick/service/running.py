@@ -6,10 +6,7 @@ import contextlib
 import json
 import os
 import shutil
-import sys
 import threading
-import traceback
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -20,9 +17,11 @@ from tallystick.ledger.pay import FAILED as FAILED_TEXT
 from tallystick.ledger.pay import STOPPED_TEXT
 from tallystick.publish.request import Request, answer
 from tallystick.service.connections import Connections
-from tallystick.service.jobs import DONE, DROPPED, FAILED, REFUSED, RUNNING, STOPPED, Job, Jobs
+from tallystick.service.defects import defect
+from tallystick.service.jobs import DONE, DROPPED, FAILED, REFUSED, RUNNING, STOPPED, WAITING, Job, Jobs
 from tallystick.service.opening import NeedsSlot, Slot, in_slot
 from tallystick.service.replays import Replays
+from tallystick.service.requests import check_served
 from tallystick.service.settings import Settings
 from tallystick.service.template import WORKER, Child, Template
 
@@ -129,18 +128,21 @@ class Running:
         finally:
             with self._lock:
                 self._running.pop(job.id, None)
-            self._queue.end(job.id, state, charge=charge, problem=problem)
+            if state == WAITING:
+                self._queue.put_back(job.id)
+            else:
+                self._queue.end(job.id, state, charge=charge, problem=problem)
 
     def _ending(self, job: Job) -> Ending:
         """Release what a job asks, and return how it ended."""
         view = self._ledger.acting_for(job.principal, job.via)
         if not _may_release(view, job):
             return DROPPED, None, None
-        request = Request.from_data(json.loads(job.request))
         with _private(self._folder, job.id) as folder:
             slot = self._slot(job, folder)
             try:
                 with in_slot(slot):
+                    request = Request.from_data(check_served(json.loads(job.request), view))
                     outcome = answer(request, view).outcome
             except TallystickError as problem:
                 return self._problem(job, slot, problem)
@@ -159,6 +161,8 @@ class Running:
 
     def _problem(self, job: Job, slot: Slot, problem: TallystickError) -> Ending:
         """Return how a job ended whose release raised a problem: refused for free, failed, or stopped."""
+        if slot.charge is None and self._stopping.is_set():
+            return WAITING, None, None
         if slot.charge is None:
             return REFUSED, None, problem.to_data()
         if str(problem) == STOPPED_TEXT:
@@ -194,17 +198,6 @@ def _private(parent: Path, name: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def defect(problem: BaseException) -> Unavailable:
-    """Return what a client is told of a defect of this program: a number, under which the operator finds it.
-
-    The operator's log gets the class of the error and the lines of the program, and not its text, which could quote data.
-    """
-    number = uuid.uuid4().hex[:12]
-    lines = traceback.format_tb(problem.__traceback__)
-    print(f"defect {number}: {type(problem).__qualname__}\n{''.join(lines)}", file=sys.stderr, flush=True)
-    return Unavailable(f"the service has a defect. Tell its operator the number {number}", code="defect")
 
 
 def emptied(folder: Path) -> Path:

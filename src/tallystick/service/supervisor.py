@@ -7,13 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tallystick.errors import InvalidInput, TallystickError, Unavailable
+from tallystick.errors import InvalidInput, Unavailable
 from tallystick.service import sandbox
 from tallystick.service.protocol import SOCKET
 from tallystick.service.settings import Settings

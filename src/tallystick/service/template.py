@@ -66,6 +66,11 @@ class Template:
     """The template process, in the hands of the keeper."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._start()
+
+    def _start(self) -> None:
         own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | _ONE_THREAD
         with other:
@@ -76,7 +81,6 @@ class Template:
                 stdin=subprocess.DEVNULL,
             )
         self._connection = own
-        self._lock = threading.Lock()
         frames.receive(own)  # it is warm
 
     @property
@@ -88,6 +92,7 @@ class Template:
         """Start a child of a kind with plain settings."""
         own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with other, self._lock:
+            self._start_again()
             frames.send(self._connection, {"kind": kind, "settings": settings}, [other.fileno()])
             answer, descriptors = frames.receive_files(self._connection, most=1)
         if not answer["started"] or len(descriptors) != 1:
@@ -95,15 +100,21 @@ class Template:
             raise Unavailable("a process of the service could not be started. Nothing was charged")
         return Child(own, descriptors[0])
 
-    def is_alive(self) -> bool:
-        """True while the template can fork."""
-        return self._process.poll() is None
+    def _start_again(self) -> None:
+        """Start another template if this one was killed; its children ended with it."""
+        if self._is_closed:
+            raise Unavailable("the service is stopping. Nothing was charged. Ask again later")
+        if self._process.poll() is not None:
+            self._connection.close()
+            self._start()
 
     def close(self) -> None:
         """End the template. Its children end with it."""
-        self._connection.close()
-        self._process.kill()
-        self._process.wait()
+        with self._lock:
+            self._is_closed = True
+            self._connection.close()
+            self._process.kill()
+            self._process.wait()
 
 
 def _run(control: socket.socket) -> None:

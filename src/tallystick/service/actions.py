@@ -1,4 +1,4 @@
-"""Actions of a service. Each checks the right of who asks, and says the same of what is absent and of what is not theirs.
+"""Actions of a service. Each checks the right of who asks. What is absent and what is not theirs look the same.
 
 ``view`` is the ledger for the principal and the token of the message.
 """

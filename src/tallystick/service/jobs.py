@@ -194,7 +194,8 @@ class Jobs:
         text = None if problem is None else json.dumps(problem)
         with self._lock:
             self._database.execute(
-                "UPDATE job SET state = ?, ended = ?, charge = coalesce(?, charge), problem = ? WHERE id = ? AND state = ?",
+                "UPDATE job SET state = ?, ended = ?, charge = coalesce(?, charge), problem = ? "
+                "WHERE id = ? AND state = ?",
                 (state, self._clock(), charge, text, number, RUNNING),
             )
             self.changed.notify_all()

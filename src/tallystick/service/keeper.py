@@ -158,7 +158,7 @@ def _listening(path: Path) -> socket.socket:
         listener.bind(str(path))
     except OSError:
         listener.close()
-        raise InvalidInput("folder", str(path.parent), "a folder with a shorter path: a socket has at most 107 bytes")
+        raise InvalidInput("folder", str(path.parent), "a folder with a shorter path (107 bytes)") from None
     os.chmod(path, 0o600)
     listener.listen(128)
     return listener

@@ -1,13 +1,13 @@
 """What other processes ask of the keeper: one message for one action, on a unix socket.
 
-A message names the action, the token of who asks, and the fields of the action. The answer has a result, or a problem as
-``TallystickError.to_data`` writes it. This module is all that a web server or a client needs of the service.
+A message names the action, the token of who asks, and the fields of the action. The answer has a result, or a problem
+as ``TallystickError.to_data`` writes it. This module is all that a web server or a client needs of the service.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ SECONDS: Final = "seconds"
 SIZES: Final = "sizes"
 TEXTS: Final = "texts"
 FLAG: Final = "flag"
-_FITS: Final = {
+_FITS: Final[Mapping[str, Callable[[Any], bool]]] = {
     TEXT: lambda value: isinstance(value, str),
     TEXT_OR_NONE: lambda value: value is None or isinstance(value, str),
     OBJECT: lambda value: isinstance(value, dict),

@@ -1,0 +1,1 @@
+"""Serves analysts who hold no data, no ledger and no keys. Linux only."""

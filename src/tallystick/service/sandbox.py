@@ -184,7 +184,7 @@ def libraries() -> tuple[Path, ...]:
     True
     """
     of_python = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    of_this_package = Path(__file__).parent.parent
+    of_this_package = str(Path(__file__).parent.parent)
     of_system = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache")
     of_machine = ("/proc/self/cgroup", "/sys/fs/cgroup", "/sys/devices/system/cpu")
     every = [Path(each) for each in (*of_python, of_this_package, *of_system, *of_machine) if each]

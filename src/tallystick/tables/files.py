@@ -133,7 +133,7 @@ class OpenFile:
         """Learn the resolved path of the opened file, and refuse files that are not the data of a user."""
         try:
             self.real = _real_path(self._descriptor, self.id, self.path)
-            if _is_of_the_system(self.real, self.id):
+            if is_of_the_system(self.real, self.id):
                 raise Refused(f"{shown(self.path)} leads to a file of the system, which holds no data of people")
             if is_private(self.real):
                 raise Refused(f"{shown(self.path)} leads to a private snapshot of a release. Give the file itself")
@@ -363,7 +363,7 @@ _MEMORY: Final = "/dev/shm/"
 """A file system in memory for files of users."""
 
 
-def _is_of_the_system(real: str, opened: FileId) -> bool:
+def is_of_the_system(real: str, opened: FileId) -> bool:
     """True for a file that the kernel makes up, such as the environment of this process. A link may lead there."""
     if real.startswith(_MEMORY):
         return False

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tallystick.errors import InvalidInput, TallystickError, Unavailable
+from tallystick.place import shown
 from tallystick.tables.files import OpenFile
 from tallystick.tables.identity import Identity, of_file
 from tallystick.tables.sources import Source, identity
@@ -62,12 +63,24 @@ class Reader:
             raise
 
     def _open(self, path: str) -> OpenFile:
-        """The file of a path. A source whose file was opened and checked before brings it along."""
-        if isinstance(self.source.handle, OpenFile):
-            return self.source.handle
+        """The file of a path. A source whose file was opened and checked before brings it along.
+
+        A source of several files brings them by path, all that are asked about.
+        """
+        handle = self.source.handle
+        if isinstance(handle, OpenFile):
+            return handle
+        if isinstance(handle, Mapping):
+            return self._brought(handle, path)
         file = OpenFile(path)
         self._opened.append(file)
         return file
+
+    def _brought(self, handle: Mapping[str, OpenFile], path: str) -> OpenFile:
+        """The opened file of a path, which the source must have: no other file takes its place."""
+        if path not in handle:
+            raise InvalidInput("source", shown(path), "a file that was opened before, as the others were")
+        return handle[path]
 
     def __enter__(self) -> Reader:
         return self

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import tallystick as ts
 from tallystick.cli.app import app
-from tallystick.service.connections import Connections
+from tallystick.service.connections import Connections, Folder
 from tallystick.service.protocol import SOCKET, Caller
 from tallystick.service.settings import Settings
 
@@ -146,7 +146,7 @@ def made(folder: Path, place: str | None = None, **options: Any) -> Service:
         sue.team.revoke("root", "owner", "school", why="sue owns it now")
         sue.team.allow("sam", "school", ts.zcdp(rho=1), called="sams", why="a study")
     service.state.mkdir(mode=0o700)
-    Connections(service.state / "connections.json").add("files", str(service.data), ["clinic", "school"])
+    Connections(service.state / "connections.json").add(Folder("files", service.data), ["clinic", "school"])
     return service
 
 

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from tallystick.errors import InvalidInput, NotAuthorised, Refused, TallystickError, Unavailable
 from tallystick.ledger.actions import ACTIONS
 from tallystick.ledger.book import Ledger
+from tallystick.place import Place, names_server
 from tallystick.publish import datasets
 from tallystick.publish.datasets import Dataset
 from tallystick.publish.outcome import Offer, Outcome
 from tallystick.publish.request import Request, answer
 from tallystick.service import jobs, protocol
-from tallystick.service.connections import Connections
+from tallystick.service.connections import Connections, Folder, Server
 from tallystick.service.failures import Failures
 from tallystick.service.jobs import Job, Jobs, unknown_job
 from tallystick.service.opening import NeedsSlot
@@ -268,7 +270,8 @@ def connect(desk: Desk, view: Ledger, name: str, place: str, populations: list[s
     require(view, "connections", None)
     for population in populations:
         desk.ledger.open(population)
-    desk.connections.add(name, place, populations, allow_local=local)
+    server = Server(name, Place.of(place, "place"), allow_local=local) if names_server(place) else None
+    desk.connections.add(server or Folder(name, Path(place)), populations)
     return {"name": name}
 
 

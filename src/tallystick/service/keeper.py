@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
 from tallystick.ledger.book import Ledger
+from tallystick.ledger.chain import config_directory
 from tallystick.place import Place
 from tallystick.service import frames, protocol, sandbox
 from tallystick.service.actions import HANDLERS, Desk
@@ -55,13 +56,14 @@ class Keeper:
             template = Template()  # before there is a thread, a key or a connection
             opened.callback(template.close)
             open_sources_by(ServedReader)
-            self.ledger = ledger = opened.enter_context(Ledger(Place.of(settings.ledger), create=False))
+            self.ledger = ledger = opened.enter_context(Ledger(settings.ledger, create=False))
             require_service(ledger)
             failures = Failures(folder / "failures")
             ledger.failure_log = failures.add
             queue = Jobs(folder / "jobs.db")
             opened.callback(queue.close)
-            connections = Connections(folder / "connections.json")
+            place = Place.of(settings.ledger)
+            connections = Connections(folder / "connections.json", private=[config_directory()], ledger=place)
             planners = Planners(template, settings.ledger, folder / "planners", settings.planners)
             opened.callback(planners.close)
             replays = Replays(ledger)

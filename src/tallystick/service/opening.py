@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import Refused, TallystickError, Unavailable
 from tallystick.ledger.chain import decode_answer
 from tallystick.ledger.pay import PlannedStop
 from tallystick.service import frames
+from tallystick.service.connections import Connections, Folder, Server
 from tallystick.service.frames import Ended
 from tallystick.service.ticks import wait_for_tick
 from tallystick.service.worker import identity_from_data
@@ -35,16 +37,6 @@ KINDS: Final = ("csv", "parquet", "duckdb", "files", "postgres")
 """Kinds of sources that a service opens."""
 
 
-class Openings(Protocol):
-    """What the connections of a service open."""
-
-    def open_file(self, population: str, path: str) -> OpenFile:
-        """Open a file of a connection of the population."""
-
-    def secret_place(self, population: str, place: str) -> str:
-        """Return the place of a server that is a connection of the population, with what is needed to connect."""
-
-
 class NeedsSlot(BaseException):
     """A source would be opened outside a slot: the answer is not stored, so the request has to become a job."""
 
@@ -59,7 +51,8 @@ class Slot:
     def __init__(
         self,
         population: str,
-        connections: Openings,
+        connections: Connections,
+        folder: Path,
         start: Callable[[], Child],
         operator: Ledger,
         stopping: threading.Event,
@@ -67,6 +60,8 @@ class Slot:
     ) -> None:
         self.population = population
         self.connections = connections
+        self.folder = folder
+        """A folder for links to the files of the job, which its worker can only read."""
         self.start = start
         self.operator = operator
         self.stopping = stopping
@@ -116,7 +111,7 @@ class ServedReader(Reader):
         self.worker = self
 
     def _open(self, path: str) -> OpenFile:
-        file = self._slot.connections.open_file(self._slot.population, path)
+        file = _file_of(self._slot.connections, self._slot.population, path)
         self._opened.append(file)
         return file
 
@@ -179,19 +174,25 @@ class ServedReader(Reader):
     def _started(self) -> Child:
         """Start the worker, and hand it the opened files."""
         child = self._child = self._slot.start()
-        files = [(path, file.real) for path, file in self.files.items()]
         message: dict[str, Any] = {
             "source": [self.source.kind, self.source.place],
             "tables": self._tables,
-            "files": files,
+            "files": [self._given(number, path) for number, path in enumerate(self.files)],
         }
         if self.source.kind == "postgres":
-            message["secret"] = self._slot.connections.secret_place(self._slot.population, self.source.place)
+            message["server"] = _server_of(self._slot.connections, self._slot.population, self.source.place)
         frames.send(child.connection, message, [file.descriptor for file in self.files.values()])
         reply = frames.receive(child.connection)
         if "problem" in reply:
             raise TallystickError.from_data(reply["problem"])
         return child
+
+    def _given(self, number: int, path: str) -> list[str | None]:
+        """Return the path of a file, its resolved path, and a link to it. A CSV file is read by its descriptor."""
+        file = self.files[path]
+        is_text = path in self.source.paths_of("csv")
+        link = None if is_text else file.link_into(self._slot.folder, f"given{number}")
+        return [path, file.real, None if link is None else str(link)]
 
     def check_unchanged(self) -> None:
         """Do nothing: the worker compares the files that it read."""
@@ -204,3 +205,28 @@ class ServedReader(Reader):
         for file in self._opened:
             file.close()
         self._opened.clear()
+
+
+def _file_of(connections: Connections, population: str, path: str) -> OpenFile:
+    """Open a registered file by the connection that it is on; refuse one that is on none of its population."""
+    known = {each.name: each for each in connections.list() if isinstance(each, Folder)}
+    allowed = connections.allowed(population)
+    found = [known[name] for name in allowed if name in known and Path(path).is_relative_to(known[name].path)]
+    if not found:
+        raise _not_connected()
+    nearest = max(found, key=lambda each: len(each.path.parts))
+    return connections.opened(population, nearest.name, str(Path(path).relative_to(nearest.path)))
+
+
+def _server_of(connections: Connections, population: str, place: str) -> str:
+    """Return the pinned place of a registered server, by its connection."""
+    known = {each.name: each for each in connections.list() if isinstance(each, Server)}
+    found = [name for name in connections.allowed(population) if name in known and str(known[name].place) == place]
+    if not found:
+        raise _not_connected()
+    return str(connections.place_of(population, found[0]))
+
+
+def _not_connected() -> Refused:
+    problem = "this dataset is not on a connection of its population. Nothing was charged. Tell the operator"
+    return Refused(problem, code="not_connected")

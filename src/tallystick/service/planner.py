@@ -22,7 +22,6 @@ from tallystick.service import frames, sandbox
 from tallystick.service.defects import defect
 from tallystick.service.frames import Ended
 from tallystick.service.template import PLANNER, Child, Template
-from tallystick.service.worker import readable
 from tallystick.tables.reader import Reader, open_sources_by
 
 CPU_SECONDS: Final = 1.0
@@ -40,10 +39,16 @@ def serve(connection: socket.socket, *, ledger: str, folder: str) -> None:
     place = Place.of(ledger)
     with Ledger(place, create=False, config=folder, inspect=True) as book:
         if place.path is not None:
-            sandbox.confine(writable=[Path(folder), place.path.resolve().parent], readable=readable())
+            sandbox.confine(writable=[Path(folder), *_files_of(place.path)], readable=sandbox.libraries())
         frames.send(connection, {"ready": True})
         while True:
             frames.send(connection, _answer(frames.receive(connection), book))
+
+
+def _files_of(ledger: Path) -> list[Path]:
+    """Return the files of a ledger, which its readers have to be able to write: SQLite keeps locks in them."""
+    names = [ledger, *(ledger.with_name(f"{ledger.name}{ending}") for ending in ("-wal", "-shm", ".gate", ".sync"))]
+    return [path.resolve() for path in names if path.exists()]
 
 
 def _refused(*_: object, **__: object) -> Reader:

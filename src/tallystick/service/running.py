@@ -153,7 +153,8 @@ class Running:
         return Slot(
             population=job.population,
             connections=self._connections,
-            start=lambda: self._worker(folder),
+            folder=private(folder / "given"),
+            start=lambda: self._worker(private(folder / "own")),
             operator=self._ledger,
             stopping=self._stopping,
             on_charge=lambda charge: self._queue.note_charge(job.id, charge),
@@ -192,12 +193,17 @@ def _may_release(view: Ledger, job: Job) -> bool:
 @contextlib.contextmanager
 def _private(parent: Path, name: str) -> Iterator[Path]:
     """Make a folder that only this user can enter, and remove it at the end."""
-    folder = parent / name
-    folder.mkdir(mode=0o700)
+    folder = private(parent / name)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def private(folder: Path) -> Path:
+    """Make a folder that only this user can enter."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
 
 
 def emptied(folder: Path) -> Path:

@@ -156,6 +156,14 @@ def die_with_parent(parent: int | None = None) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def keep_private() -> None:
+    """Keep other processes of this user out of the memory of this process.
+
+    >>> keep_private()
+    """
+    _prctl(_PR_SET_DUMPABLE, 0, "PR_SET_DUMPABLE")
+
+
 def close_others(keep: Collection[int]) -> None:
     """Close all descriptors of this process but ``keep``: an open one can be used by a confined process.
 

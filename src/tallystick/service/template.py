@@ -39,7 +39,18 @@ _WARM: Final = (
 _OPTIONAL: Final = ("tallystick.tables.engines.postgres",)
 _ONE_THREAD: Final = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """Libraries of linear algebra start threads when they are imported, and a forked child would lack them."""
-_KEPT: Final = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "VIRTUAL_ENV", "HOME", "PYTHONDONTWRITEBYTECODE")
+_KEPT: Final = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    "HOME",
+    "PYTHONDONTWRITEBYTECODE",
+    "PGPASSFILE",
+    "PGSERVICEFILE",
+)
 """Variables that the template gets. Others may hold secrets."""
 
 

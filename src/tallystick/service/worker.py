@@ -7,17 +7,15 @@ draws the noisy answer. It never sees the ledger, a key, or another source.
 
 from __future__ import annotations
 
-import site
 import socket
-import sys
-import sysconfig
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from tallystick.errors import TallystickError
 from tallystick.ledger.chain import encode_answer
+from tallystick.place import Place
 from tallystick.service import frames, sandbox
 from tallystick.tables import run
 from tallystick.tables.files import OpenFile
@@ -26,53 +24,16 @@ from tallystick.tables.plan import Plan
 from tallystick.tables.reader import Reader
 from tallystick.tables.sources import Source
 
-_SYSTEM: Final = (
-    *("/usr/lib", "/lib", "/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/dev/null", "/dev/urandom"),
-    *("/proc/self/cgroup", "/sys/fs/cgroup", "/sys/devices/system/cpu"),  # DuckDB asks how many processors it has
-)
-"""Shared libraries and the like, which are loaded when they are first needed."""
-
-
 BACKSTOP: Final = 1 << 30
 """Bytes above twice the memory of the engine at which the system ends a worker. The engine spills long before."""
 
 
-class GivenFile(OpenFile):
-    """A file that the keeper has opened, with the private snapshot that was made of it before the sandbox closed."""
-
-    made: Path | None = None
-
-    def prepare(self, folder: Path, name: str) -> None:
-        """Make the snapshot now: in the sandbox a hard link to the file is refused, and a copy is slow."""
-        self.made = OpenFile.snapshot(self, folder, name)
-
-    def snapshot(self, folder: Path, name: str) -> Path:
-        """Move the snapshot to where the engine wants it."""
-        if self.made is None:
-            return super().snapshot(folder, name)
-        target = folder / name
-        self.made.rename(target)
-        self.made = None
-        return target
-
-
-class GivenReader(Reader):
-    """One opening of the source of a job, whose files the keeper has opened."""
-
-    def __init__(self, source: Source, files: Mapping[str, GivenFile], tables: Iterable[str]) -> None:
-        self._given = files
-        super().__init__(source, rows=True, tables=tables)
-
-    def _open(self, path: str) -> OpenFile:
-        return self._given[path]
-
-
 def serve(connection: socket.socket, *, folder: str, memory: int, spill: int, cpu_seconds: int) -> None:
     """Work on one job. ``folder`` is its private folder; ``memory`` and ``spill`` are bytes."""
-    own = Path(folder)
     tempfile.tempdir = folder
     message, descriptors = frames.receive_files(connection)
-    with _opened(message, descriptors, own, memory, spill) as reader:
+    sandbox.close_others([0, 1, 2, connection.fileno(), *descriptors])
+    with _opened(message, descriptors, memory, spill) as reader:
         frames.send(connection, {"opened": True})
         while True:
             step = frames.receive(connection)
@@ -81,39 +42,26 @@ def serve(connection: socket.socket, *, folder: str, memory: int, spill: int, cp
             frames.send(connection, _answer(step, reader))
 
 
-def _opened(message: Mapping[str, Any], descriptors: list[int], folder: Path, memory: int, spill: int) -> Reader:
-    """Open the source from what the keeper has sent, and close the sandbox."""
+def _opened(message: Mapping[str, Any], descriptors: list[int], memory: int, spill: int) -> Reader:
+    """Open the source from what the keeper has sent, and close the sandbox.
+
+    A link to a file is in a folder of which this process can only read: it is as writable as the file.
+    """
     from tallystick.tables.engines import duckdb
 
     duckdb.limit_memory(memory, spill)
     files = {
-        path: GivenFile.received(descriptor, path, real)
-        for descriptor, (path, real) in zip(descriptors, message["files"], strict=True)
+        path: OpenFile.received(descriptor, path, real, None if link is None else Path(link))
+        for descriptor, (path, real, link) in zip(descriptors, message["files"], strict=True)
     }
-    source = _source(message)
-    for number, file in enumerate(files.values()):
-        if file.path not in source.paths_of("csv"):  # a CSV file is read by Python, from its descriptor
-            file.prepare(folder, f"given{number}")
-    reader = GivenReader(source, files, message["tables"])
-    if source.kind == "postgres":
-        _ = reader.engine  # its connection is made before the sandbox closes
-    sandbox.confine(writable=[folder], readable=readable())
-    return reader
-
-
-def _source(message: Mapping[str, Any]) -> Source:
     kind, place = message["source"]
+    handle = Place.of(message["server"], "source") if kind == "postgres" else files
+    reader = Reader(Source(kind, place, handle), rows=True, tables=message["tables"])
     if kind == "postgres":
-        from tallystick.place import Place
-
-        return Source(kind, place, Place.of(message["secret"], "source"))
-    return Source(kind, place)
-
-
-def readable() -> list[Path]:
-    """Return what a confined process may read: Python, the installed packages and the system's libraries."""
-    named = [*sys.path, *sysconfig.get_paths().values(), *site.getsitepackages(), *_SYSTEM]
-    return [path for path in map(Path, dict.fromkeys(named)) if path.is_absolute() and path.exists()]
+        _ = reader.engine  # its connection is made before the sandbox closes
+    links = {Path(link).parent for _, _, link in message["files"] if link is not None}
+    sandbox.confine(writable=[Path(tempfile.gettempdir())], readable=[*sandbox.libraries(), *links])
+    return reader
 
 
 def _answer(message: Mapping[str, Any], reader: Reader) -> dict[str, Any]:

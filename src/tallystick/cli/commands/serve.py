@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallystick import place as places
 from tallystick.cli.output import Answer, Json, Place, Screen, deliver
 from tallystick.digits import moment
 from tallystick.errors import InvalidInput
@@ -68,18 +69,24 @@ def serve(
     )
     supervisor = Supervisor(settings, lambda line: Screen().note([line]))
     if data is not None:
-        _connect_files(own, data)
+        _connect_files(own, data, place)
     sys.exit(supervisor.run())
 
 
-def _connect_files(folder: Path, data: Path) -> None:
-    """Make the connection ``files`` before the keeper starts. It is given to every population."""
-    from tallystick.service.connections import Connections
+def _connect_files(folder: Path, data: Path, place: places.Place) -> None:
+    """Make the connection ``files`` before the keeper starts. It is given to every population that is there."""
+    from tallystick.ledger.book import Ledger
+    from tallystick.ledger.chain import config_directory
+    from tallystick.service.connections import Connections, Folder
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    connections = Connections(folder / "connections.json")
+    connections = Connections(folder / "connections.json", private=[config_directory()], ledger=place)
+    with Ledger(place, create=False) as book:
+        names = [account.name for account in book.accounts() if account.parent is None]
     if "files" not in [each.name for each in connections.list()]:
-        connections.add("files", str(data.absolute()), None)
+        connections.add(Folder("files", data.absolute()), names)
+    for name in names:
+        connections.give("files", name)
 
 
 @contextmanager
@@ -124,7 +131,7 @@ def connect(
     as_json: Json = False,
 ) -> None:
     """Make a connection: a folder or a server that datasets may be on."""
-    fields = {"name": name, "place": str(Path(place).absolute()) if "://" not in place else place}
+    fields = {"name": name, "place": place if places.names_server(place) else str(Path(place).absolute())}
     with _calling(ledger, folder) as caller:
         found = caller.ask("connect", **fields, populations=population, local=local)
     _deliver("connect", fields, found, [f"Connected {name} for {', '.join(population)}."], as_json)
@@ -148,7 +155,10 @@ def connections(folder: Folder = None, ledger: Place = None, as_json: Json = Fal
     """List connections."""
     with _calling(ledger, folder) as caller:
         found = caller.ask("connections")
-    lines = [f"{each['name']}  {each['place']}  {', '.join(each['populations'] or ['everyone'])}" for each in found]
+    lines = [
+        f"{each['name']}  {each.get('path') or each.get('place')}  {', '.join(each['populations']) or 'nobody'}"
+        for each in found
+    ]
     _deliver("connections", {}, {"connections": found}, lines or ["No connections."], as_json)
 
 

@@ -724,6 +724,8 @@ class Charge:
 
     def stop(self, operator: Ledger) -> None:
         """EXECUTING -> BURNED by an operator who stops the service: paid, and the data stay open."""
+        if not operator.has_roles:
+            raise Refused("only an operator stops a release, and this ledger has no roles", code="no_roles")
         with operator.write("burn") as transaction:
             journal.burn(transaction, self._held, operator.now(), why=STOPPED, principal=operator.principal)
         self._row = self._held._replace(state="BURNED")

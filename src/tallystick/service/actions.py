@@ -148,7 +148,7 @@ def offer(desk: Desk, view: Ledger, request: dict[str, Any], sizes: list[int]) -
 def submit(desk: Desk, view: Ledger, request: dict[str, Any], name: str | None, wait: float) -> dict[str, Any]:
     """Return the stored answer of a request, or the job that releases it.
 
-    A job that has this name already is that job, whatever the answer is by now.
+    A second request with the name of a job is about that job.
     """
     known = None if name is None else desk.queue.named(view.actor, name)
     if known is None:
@@ -170,7 +170,7 @@ def submit(desk: Desk, view: Ledger, request: dict[str, Any], name: str | None, 
 
 
 def _offered(desk: Desk, view: Ledger, served: Mapping[str, Any], sizes: list[int]) -> Offer:
-    """Ask a planner for the price of a request."""
+    """Ask a planner for the cost of a request."""
     desk.plans.take(view.actor)
     made = desk.planners.offer({"principal": view.actor, "via": view.token, "request": dict(served), "sizes": sizes})
     require(view, "plan", top_of(view, made.population))
@@ -196,7 +196,7 @@ def _admitted(desk: Desk, view: Ledger, made: Offer) -> str:
 
 
 def _stored(desk: Desk, view: Ledger, request: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the stored answer of a request; None if there is none. Outside a slot nothing can be opened."""
+    """Return the stored answer of a request; None if it is not stored. Outside a slot nothing can be opened."""
     try:
         outcome: Outcome = answer(Request.from_data(check_served(request, view)), view).outcome
     except NeedsSlot:
@@ -247,7 +247,7 @@ def list_jobs(desk: Desk, view: Ledger, all: bool) -> list[dict[str, Any]]:
 
 
 def cancel(desk: Desk, view: Ledger, id: str) -> dict[str, Any]:
-    """Drop a job that waits. One that runs goes on: it is paid, and its answer is stored."""
+    """Drop a job that waits. A running job continues: it is paid, and its answer is stored."""
     found = desk.queue.get(id)
     if found.principal != view.actor and not view.may("stop_jobs", None):
         raise unknown_job(id)

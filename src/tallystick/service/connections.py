@@ -328,7 +328,9 @@ class Connections:
             raise InvalidInput("path", str(path), "a folder of data, outside /proc, /sys and /dev")
         for own in self._own():
             if own.is_relative_to(real) or real.is_relative_to(own):
-                raise Refused(f"{path} holds files of the service (its ledger, keys or state). Keep the data elsewhere")
+                raise Refused(
+                    f"{shown(path)} holds files of the service (its ledger, keys or state). Keep the data elsewhere"
+                )
         return real
 
     def _own(self) -> tuple[Path, ...]:
@@ -369,7 +371,7 @@ class Connections:
                 text = file.read()
         except OSError:
             raise Unavailable(
-                f"{self.path} cannot be read, or others than its user may open it; check it, then: chmod 600"
+                f"{shown(self.path)} cannot be read, or others than its user may open it; check it, then: chmod 600"
             ) from None
         data = strict_json.read(text, name="connections", allowed=f"JSON of format {FORMAT}")
         with strict_json.written("connections", str(FORMAT)):

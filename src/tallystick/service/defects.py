@@ -10,7 +10,7 @@ from tallystick.errors import Unavailable
 
 
 def defect(problem: BaseException) -> Unavailable:
-    """Return what a client is told of a defect of this program: a number, under which the operator finds it.
+    """Return the error that a client gets for a defect of this program: a number for the operator.
 
     The operator's log gets the class of the error and the lines of the program. It does not get the text, which could
     quote data.

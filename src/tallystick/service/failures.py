@@ -1,6 +1,6 @@
 """The log of failures: a folder of the keeper with one file for each failed charge. It has no values and no messages.
 
-It is outside the database of the ledger, so that nobody who reads that database learns which release failed.
+It is outside the database of the ledger, so that a reader of that database does not learn which release failed.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Ended(Unavailable):
 
 
 def send(connection: socket.socket, message: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
-    """Send a message, and descriptors of open files with it; raise ``Ended`` if nobody can receive it."""
+    """Send a message, and descriptors of open files with it; raise ``Ended`` if the other process is gone."""
     body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
     data = _LENGTH.pack(len(body)) + body
     try:

@@ -108,7 +108,7 @@ class Keeper:
                     return
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the result of an action, or the problem with it. A defect of ours is told by a number alone."""
+        """Return the result of an action, or the problem with it. Of a defect of ours the client gets a number alone."""
         try:
             action, token, fields = protocol.checked(message)
             return {"result": HANDLERS[action](self._desk, self.ledger.with_token(token), **fields)}
@@ -123,13 +123,10 @@ def require_service(ledger: Ledger) -> None:
     ledger.refresh()
     if not ledger.has_roles:
         raise Refused(
-            "a service needs a ledger with roles. Run: tallystick ledger govern, then tallystick ledger begin-roles",
-            code="no_roles",
+            "a service needs a ledger with roles. Govern this one, then begin roles", code="no_roles"
         )
     if not ledger.can_write():
-        raise Refused(
-            "the user of this service has no key of the ledger. Run: tallystick ledger add-key", code="no_key"
-        )
+        raise Refused("the user of this service has no key of the ledger. Add one", code="no_key")
     if not ledger.may("stop_jobs", None):
         raise Refused(
             "the user of this service is not an operator of the ledger, so it could not end jobs when it is stopped",

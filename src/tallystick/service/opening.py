@@ -1,4 +1,4 @@
-"""How the keeper opens sources: only inside its connections, only for a job that has a slot, and to be read elsewhere.
+"""Opening of sources by the keeper: only inside its connections, only for a job that has a slot, and to be read elsewhere.
 
 The keeper opens files, because their identity is compared with the ledger there. It never reads a row. The descriptors
 go to the worker of the job.
@@ -46,7 +46,7 @@ class WorkerFailed(Exception):
 
 
 class Slot:
-    """What a running job has: its population, a way to start its worker, and the moment when all stops."""
+    """The means of a running job: its population, a way to start its worker, and the moment when all stops."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What other processes ask of the keeper: one message for one action, on a unix socket.
+"""Questions of other processes to the keeper: one message for one action, on a unix socket.
 
 A message names the action, the token of who asks, and the fields of the action. The answer has a result, or a problem
 as ``TallystickError.to_data`` writes it. This module is all that a web server or a client needs of the service.
@@ -87,7 +87,7 @@ def checked(message: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
 class Caller:
     """A connection to the keeper, for one token.
 
-    A thread has a caller of its own. ``ask`` raises the problem that the keeper answers with.
+    Each thread needs another caller. ``ask`` raises the problem that the keeper answers with.
     """
 
     def __init__(self, place: Path | str, token: str, *, patience: float = LONGEST_WAIT + 30) -> None:
@@ -98,7 +98,7 @@ class Caller:
             self._connection.connect(str(place))
         except OSError:
             self._connection.close()
-            raise Unavailable("no service answers at this socket. Start it: tallystick serve") from None
+            raise Unavailable("no service answers at this socket. Start one") from None
 
     def __repr__(self) -> str:
         return "<Caller>"  # the token is a secret

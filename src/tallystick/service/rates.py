@@ -1,4 +1,4 @@
-"""How often a principal may ask: buckets that fill with time, kept by the keeper alone."""
+"""Limits on how often a principal may ask: buckets that fill with time, kept by the keeper alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a service is started with."""
+"""Settings of a service."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _opened(message: Mapping[str, Any], descriptors: list[int], memory: int, spi
 
 
 def _answer(message: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
-    """Do one step of the job. An error of ours is data; of any other one only its class is told."""
+    """Do one step of the job. An error of ours is data; of any other one only its class is passed on."""
     try:
         return {"done": _STEPS[message["do"]](message, reader)}
     except TallystickError as problem:

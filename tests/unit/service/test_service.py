@@ -351,5 +351,5 @@ def test_planning_that_takes_too_long_is_refused(service: Service) -> None:
 
 
 def test_a_service_says_that_it_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="tallystick serve"):
+    with pytest.raises(Unavailable, match="no service answers"):
         Caller(tmp_path / SOCKET, "tsk_x")

@@ -817,6 +817,11 @@ class Ledger:
             return True
         return acting.may(book, self.acting or Act(self.actor), action, population)
 
+    def population_of(self, account: str) -> str:
+        """Return the name of the account at the top of an account."""
+        path = self._account(self.account_row(account)).path
+        return self.account_by_id(path[-1][0]).name
+
     def refresh(self) -> None:
         """Read the entries that others have written since: ``has_roles`` and ``may`` then know them."""
         with self.store.read() as transaction:

@@ -67,12 +67,6 @@ def require(view: Ledger, action: str, population: str | None) -> None:
         raise NotAuthorised(f"your roles do not allow this: to {ACTIONS[action].words}", code="not_authorised")
 
 
-def top_of(view: Ledger, account: str) -> str:
-    """Return the population of an account."""
-    found = view.open(account)
-    return view.account_by_id(found.path[-1][0]).name
-
-
 def _own(desk: Desk, view: Ledger, number: str) -> Job:
     job = desk.queue.get(number)
     if job.principal != view.actor:
@@ -120,7 +114,7 @@ def list_datasets(desk: Desk, view: Ledger, population: str) -> list[dict[str, A
     """Return the datasets of a population: columns, limits and costs, and no place."""
     require(view, "see_population", population)
     known = datasets.known(view).values()
-    return [_dataset(each) for each in known if top_of(view, each.population) == population]
+    return [_dataset(each) for each in known if view.population_of(each.population) == population]
 
 
 def _dataset(dataset: Dataset) -> dict[str, Any]:
@@ -173,13 +167,13 @@ def _offered(desk: Desk, view: Ledger, served: Mapping[str, Any], sizes: list[in
     """Ask a planner for the cost of a request."""
     desk.plans.take(view.actor)
     made = desk.planners.offer({"principal": view.actor, "via": view.token, "request": dict(served), "sizes": sizes})
-    require(view, "plan", top_of(view, made.population))
+    require(view, "plan", view.population_of(made.population))
     return made
 
 
 def _admitted(desk: Desk, view: Ledger, made: Offer) -> str:
     """Refuse, before there is a job, what the ledger would refuse before a charge; return the population."""
-    population = top_of(view, made.population)
+    population = view.population_of(made.population)
     require(view, "release", population)
     if any(each.principal == view.actor for each in desk.queue.suspensions(population)):
         raise Refused(
@@ -202,7 +196,7 @@ def _stored(desk: Desk, view: Ledger, request: Mapping[str, Any]) -> dict[str, A
     except NeedsSlot:
         return None
     if outcome.paid is not None:
-        require(view, "replay", top_of(view, outcome.paid.population))
+        require(view, "replay", view.population_of(outcome.paid.population))
         desk.replays.add(view, text_of(request), outcome)
     return outcome.to_data()
 

@@ -5,7 +5,7 @@ owner of a population has. So an owner who could name a path or a URL would read
 the operator names a folder or a PostgreSQL place once, and gives it to populations. A relative name is walked component
 by component from the folder, no link is followed, and the opened descriptor is what is read. Linux only.
 
-Every refusal of a file has one text, whatever the reason: it tells no path, and not what is there.
+Every refusal of a file has one text for all reasons: it tells no path, and not what is there.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NO_FILE: Final = (
 )
 _NO_CONNECTION: Final = "no connection of this name is given to this population; its operator can give one"
 _LOCAL_SOCKETS: Final = ("/", "@")
-"""Beginnings of hosts that are no hosts but sockets of this machine."""
+"""Beginnings of hosts that are local sockets of this machine."""
 
 _SHORT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors that say nothing about what was opened."""
@@ -442,7 +442,7 @@ def _opened(found: int, path: str) -> OpenFile:
 
 
 def _check_place(place: Place, *, allow_local: bool) -> None:
-    """Raise if a place is no server, names several, or says more than its text keeps."""
+    """Raise unless a place is one server, and its text keeps all that it says."""
     if not isinstance(place, Place) or not place.is_server:
         raise InvalidInput("place", shown(str(place)), "a PostgreSQL place: postgresql://user@host/database")
     if place.hides_parameters:
@@ -480,7 +480,7 @@ def _addresses(host: str, name: str) -> tuple[Address, ...]:
 
 
 def _is_local(address: Address) -> bool:
-    """True for an address of this machine or of its link, and for one that is no single machine's."""
+    """True for an address of this machine or of its link, and for one that several machines share."""
     inner = _inner(address)
     if inner is not None and _is_local(inner):
         return True

@@ -38,6 +38,8 @@ from tallystick.service.replays import Replays
 from tallystick.service.running import Running, emptied
 from tallystick.service.settings import Settings
 from tallystick.service.template import Template
+from tallystick.tables.files import OpenFile
+from tallystick.tables.identity import populations_of
 from tallystick.tables.reader import open_sources_by
 
 _PEER: Final = struct.Struct("3i")
@@ -63,7 +65,12 @@ class Keeper:
             queue = Jobs(folder / "jobs.db")
             opened.callback(queue.close)
             place = Place.of(settings.ledger)
-            connections = Connections(folder / "connections.json", private=[config_directory()], ledger=place)
+            connections = Connections(
+                folder / "connections.json",
+                private=[config_directory()],
+                ledger=place,
+                belongs_to=lambda file: _population_of(file, ledger),
+            )
             planners = Planners(template, settings.ledger, folder / "planners", settings.planners)
             opened.callback(planners.close)
             replays = Replays(ledger)
@@ -132,6 +139,12 @@ def require_service(ledger: Ledger) -> None:
             "the user of this service is not an operator of the ledger, so it could not end jobs when it is stopped",
             code="no_operator",
         )
+
+
+def _population_of(file: OpenFile, ledger: Ledger) -> str | None:
+    """Return the population for which an opened file is registered; an empty text if there are several."""
+    tops = {ledger.population_of(account) for account in populations_of(file, ledger)}
+    return None if not tops else tops.pop() if len(tops) == 1 else ""
 
 
 @contextlib.contextmanager

@@ -61,8 +61,7 @@ class Replays:
             return None
         try:
             account = view.open(replay.population)
-            top = view.account_by_id(account.path[-1][0]).name
-            is_allowed = view.may("replay", top)
+            is_allowed = view.may("replay", view.population_of(replay.population))
             charge = self._ledger.charge_row(replay.charge)[0]
             _, receipt = self._ledger.stored_answer(charge)
         except TallystickError:

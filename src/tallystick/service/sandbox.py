@@ -73,7 +73,7 @@ def problem() -> str:
         return f"a worker can be confined on {' and '.join(MACHINES)} only, and this is {os.uname().machine}"
     abi = _abi(machine)
     if abi < LEAST_ABI:
-        found = f"it has version {abi}" if abi > 0 else "it is missing or switched off"
+        found = f"it has version {abi}" if abi > 0 else "Landlock is missing or switched off"
         return f"a worker needs Landlock of version {LEAST_ABI} (Linux 6.2) in this kernel: {found}"
     action = ctypes.c_uint32(_RET_ERRNO)
     if _called(machine.seccomp, _GET_ACTION_AVAIL, 0, ctypes.byref(action)) != 0:
@@ -281,7 +281,7 @@ def _lower(kind: int, most: int) -> None:
 
 
 def _abi(machine: Machine) -> int:
-    """Return the version of Landlock in this kernel; -1 without Landlock."""
+    """Return the version of Landlock in this kernel; -1 without it."""
     return _called(machine.landlock, None, 0, _VERSION_FLAG)
 
 

@@ -174,7 +174,7 @@ _CLONE_THREAD: Final = 0x00010000
 _CLONE_NEW: Final = 0x7E020000
 """Namespaces that clone can make."""
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_PTRACER = 1, 4, 0x59616D61
-_F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 8, 10, 15
+_F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETLEASE = 8, 10, 15, 1024
 _FIOSETOWN, _SIOCSPGRP = 0x8901, 0x8902
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _ALL: Final = 0xFFFFFFFF
@@ -209,8 +209,8 @@ def _tests(process: int, sockets: bool) -> dict[_Numbers, tuple[_Test, ...]]:
         (56, 220): (_Test(0, (_CLONE_THREAD,), mask=_CLONE_THREAD | _CLONE_NEW),),
         # prctl: what die_with_parent set stays
         (157, 167): (_Test(0, (_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_PTRACER), passes=False),),
-        # fcntl and ioctl: no signal to the process that "owns" a descriptor, and no typing into a terminal
-        (72, 25): (_Test(1, (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX), passes=False),),
+        # fcntl and ioctl: no signal to the process that "owns" a descriptor, no lease, and no typing into a terminal
+        (72, 25): (_Test(1, (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETLEASE), passes=False),),
         (16, 29): (_Test(1, (_FIOSETOWN, _SIOCSPGRP, _TIOCSTI, _TIOCLINUX), passes=False),),
         # socketpair: two connected ends. A datagram socket could send to any other address, so it is refused
         (53, 199): (_Test(0, (_AF_UNIX,)), _Test(1, (_SOCK_STREAM, _SOCK_SEQPACKET), mask=_SOCK_TYPE)),

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from crash.stores import postgres  # noqa: F401
 from tallystick.errors import InvalidInput, Unavailable
 from tallystick.service import sandbox
 from tallystick.service.sandbox import close_others, confine, die_with_parent, libraries, limit
@@ -152,19 +153,17 @@ def connected(kind: tuple[int, int], address: object) -> None:
         made.connect(address)
 
 
-def typed(descriptor: int, request: int) -> None:
-    """An ioctl that an unconfined process is refused for another reason than EPERM."""
-    try:
-        fcntl.ioctl(descriptor, request, b"x" * 8)
-    except OSError as problem:
-        if problem.errno == errno.EPERM:
-            raise
-
-
 def read_memory(place: Place) -> None:
     here = ctypes.create_string_buffer(8)
     vector = (ctypes.c_size_t * 2)(ctypes.addressof(here), 8)
     call((310, 270), place.victim, ctypes.byref(vector), 1, ctypes.byref(vector), 1, 0)
+
+
+def leased(path: Path) -> None:
+    """A lease would make those wait who write to the data."""
+    descriptor = os.open(path, os.O_RDONLY)
+    fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    os.close(descriptor)
 
 
 def wrote(path: Path, text: str = "x") -> None:
@@ -215,6 +214,7 @@ TRIES: dict[str, tuple[Callable[[Place], object], str]] = {
     "a signal to all": (lambda p: os.kill(0, 0), "EPERM"),
     "a queued signal": (lambda p: call((200, 130), p.parent, signal.SIGURG), "EPERM"),
     "a signal by descriptor": (lambda p: fcntl.fcntl(p.of_job, fcntl.F_SETOWN, p.parent), "EPERM"),
+    "a lease on given data": (lambda p: leased(p.given / "data.csv"), "EPERM"),
     "limits of the parent": (lambda p: resource.prlimit(p.parent, resource.RLIMIT_CORE), "EPERM"),
     "processors of the parent": (lambda p: os.sched_setaffinity(p.parent, os.sched_getaffinity(p.parent)), "EPERM"),
     "the parent's priority": (lambda p: os.setpriority(os.PRIO_PROCESS, p.parent, os.nice(0)), "EPERM"),
@@ -320,6 +320,21 @@ def test_a_connection_from_before_stays_usable(place: Place) -> None:
     assert there.recv(100) == b"question"
     here.close()
     there.close()
+
+
+def test_a_terminal_from_before_takes_no_typing(place: Place) -> None:
+    """The next reader of the terminal would take it as typed by its user."""
+    other, terminal = os.openpty()
+
+    def typed(_: Place) -> None:
+        os.setsid()
+        fcntl.ioctl(terminal, 0x540E, 0)  # TIOCSCTTY: now it is the terminal of this process
+        fcntl.ioctl(terminal, 0x5412, b"x")  # TIOCSTI
+
+    assert tried(place, typed, confined=True) == "EPERM"
+    assert tried(place, typed, confined=False) in (DONE, "EIO")  # newer kernels can refuse it to all
+    os.close(terminal)
+    os.close(other)
 
 
 # ---- the filter
@@ -626,6 +641,26 @@ def test_a_confined_worker_reads_its_data_and_spills(linked: bool, tmp_path: Pat
     assert told["refused"] == ["PermissionException"] * 4 + ["thread"]
     assert (told["random"], told["dot"]) == (8, 500.0)
     assert told["snapshots"] == []  # those of the engine are removed
+
+
+def test_a_worker_of_a_server_connects_first_and_needs_no_sockets(place: Place, postgres: str) -> None:  # noqa: F811
+    from tallystick.place import Place as Server
+    from tallystick.tables.reader import Reader
+    from tallystick.tables.sources import source_of
+
+    def work() -> str:
+        with Reader(source_of(postgres)) as reader:
+            engine = reader.engine
+            confine(writable=[place.job], readable=libraries())
+            engine.keep("t", "SELECT i, md5(i::text) AS s FROM generate_series(1, 100000) g(i)")
+            rows = engine.collect("SELECT count(DISTINCT s), sum(i) FROM t")
+            try:
+                Server.of(postgres).connect()
+            except Unavailable:
+                return json.dumps([int(column[0]) for column in rows])
+            return "connected again"
+
+    assert forked(work) == ("[100000, 5000050000]", 0)
 
 
 def test_files_and_folders_of_the_job_can_be_used(place: Place) -> None:

@@ -115,7 +115,7 @@ class Keeper:
                     return
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the result of an action, or the problem with it. Of a defect of ours the client gets a number alone."""
+        """Return the result of an action, or the problem with it. Of a defect the client gets a number alone."""
         try:
             action, token, fields = protocol.checked(message)
             return {"result": HANDLERS[action](self._desk, self.ledger.with_token(token), **fields)}
@@ -129,9 +129,7 @@ def require_service(ledger: Ledger) -> None:
     """Raise unless a service can keep this ledger: it has roles, this user has a key, and is its operator."""
     ledger.refresh()
     if not ledger.has_roles:
-        raise Refused(
-            "a service needs a ledger with roles. Govern this one, then begin roles", code="no_roles"
-        )
+        raise Refused("a service needs a ledger with roles. Govern this one, then begin roles", code="no_roles")
     if not ledger.can_write():
         raise Refused("the user of this service has no key of the ledger. Add one", code="no_key")
     if not ledger.may("stop_jobs", None):

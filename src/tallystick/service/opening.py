@@ -1,4 +1,4 @@
-"""Opening of sources by the keeper: only inside its connections, only for a job that has a slot, and to be read elsewhere.
+"""Opening of sources by the keeper: inside its connections, for a job that has a slot, and to be read elsewhere.
 
 The keeper opens files, because their identity is compared with the ledger there. It never reads a row. The descriptors
 go to the worker of the job.

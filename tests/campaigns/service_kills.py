@@ -63,9 +63,11 @@ class Clients:
         table = "pupils" if who == "sam" else "visits"
         while not self.over.is_set():
             number += 1
-            text = f"SELECT COUNT(*) AS {who}{number} FROM {table}"
+            rho = 0.0001 * (1 + number / 10_000)  # another cost is another question, and another name is not
+            text = f"{who} {rho}"
             with contextlib.suppress(TallystickError, OSError):
-                reply = self.service.submit(who, statement(text, rho=0.0001), wait=5)
+                asked = statement(f"SELECT COUNT(*) AS n FROM {table}", rho=rho)
+                reply = self.service.submit(who, asked, wait=5)
                 if "outcome" in reply:
                     self.got.append((text, reply["outcome"]["receipt"]))
             time.sleep(0.02)

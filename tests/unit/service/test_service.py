@@ -28,6 +28,10 @@ def test_a_statement_is_answered_once_and_then_from_the_ledger(service: Service)
     assert paid["price"] == "rho 0.01"
     again = service.submit("ann", statement())
     assert "job" not in again
+    began = _cpu(service)
+    for _ in range(20):
+        assert service.submit("ann", statement())["outcome"]["table"] == first["outcome"]["table"]
+    assert _cpu(service) - began < 20 * 0.015  # it is not planned again, which takes 20 ms and more
     assert again["outcome"]["paid"]["again"]
     assert again["outcome"]["table"] == first["outcome"]["table"]
     assert again["outcome"]["receipt"]["charge"] == paid["charge"]
@@ -276,6 +280,13 @@ def test_a_failed_release_closes_its_data_and_suspends_its_principal(fresh: Serv
         fresh.ask("ann", "failures", population="clinic")
     [suspension] = fresh.ask("root", "suspended", population="clinic")
     assert suspension["principal"] == fresh.ids["ann"]
+
+
+def _cpu(service: Service) -> float:
+    """Seconds of processor time that the keeper has taken."""
+    assert service.process is not None
+    fields = Path(f"/proc/{service.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _used(service: Service) -> str:

@@ -244,3 +244,45 @@ def test_a_full_disk_gives_no_file_and_says_so(shell: Shell, monkeypatch: pytest
         code, text = shell.type("token create --out new.txt")
     assert (code, "No space left" in text, "tsk_" in text) == (9, True, False)
     assert not Path("new.txt").exists()
+
+
+def test_a_quorum_that_cannot_be_reached_is_not_requested(shell: Shell) -> None:
+    before = shell.head()
+    for more in ("", " --request"):
+        code, text = shell.type(f"ledger quorum clinic --needed money=2 --why x{more}")
+        assert code == 2
+        assert "2 approvals on clinic need 3 approvers, and it has 2 approvers" in text
+    assert shell.head() == before
+    shell.requested("ledger quorum clinic --needed money=1 --why x")
+
+
+def test_a_number_without_a_request_names_the_open_requests(shell: Shell) -> None:
+    code, text = shell.type("account approve 99 --why x", "bob")
+    assert (code, text) == (2, "Error: there is no request 99.\n")
+    number = shell.requested("account raise clinic --budget zcdp(rho=2) --why x")
+    code, text = shell.type("account approve 99 --why x", "bob")
+    assert code == 2
+    assert f"one of the open requests: {number}" in text
+
+
+def test_a_denied_analyst_learns_how_to_ask_for_more(shell: Shell) -> None:
+    shell.succeed('account allow clinic ann --budget "zcdp(rho=0.1)" --name report --why x')
+    code, text = shell.type("query visits --measures count_units --rho 0.2 --why x", "ann")
+    assert code == 3
+    [command] = [line for line in text.splitlines() if "account raise" in line]
+    assert command.split("allowance", 1)[1].strip().endswith("--why REASON --request")
+    assert "weakens the guarantee" not in text
+    asked = command[command.index("account raise") :].replace("REASON", "x")
+    assert shell.succeed(asked, "ann").startswith("Request ")
+    code, text = shell.type("query visits --measures count_units --rho 2 --why x", "ann")
+    assert code == 3
+    assert "weakens the guarantee" in text  # the limit of the population would be raised, too
+
+
+def test_an_allowance_is_shown_as_one(shell: Shell) -> None:
+    shell.succeed('account allow clinic ann --budget "zcdp(rho=0.1)" --name report --why x')
+    assert "report   allowance of ann, one budget" in shell.succeed("account show report")
+    assert "part of  clinic: used rho 0 of rho 1" in shell.succeed("account show report")
+    assert "allowance report: used rho 0 of rho 0.1" in shell.succeed("account show clinic")
+    assert "Allowance report: used rho 0 of rho 0.1" in shell.succeed("budget clinic --details")
+    assert "  report  allowance of patient" in shell.succeed("ledger show")

@@ -96,7 +96,7 @@ def show(ledger: Place = None, as_json: Json = False) -> None:
             for account in accounts:
                 state = "closed" if account.closed else "open"
                 out.print(
-                    f"  {account.name}  {account.kind} of {account.unit}, {account.currency.title}, {state}: "
+                    f"  {account.name}  {account.kind_in_words} of {account.unit}, {account.currency.title}, {state}: "
                     f"used {account.used} of {account.limit}",
                     soft_wrap=True,
                     markup=False,

@@ -357,7 +357,8 @@ class PostgresStore:
         if skipped:
             raise Refused(
                 f"erased texts are still in the files of the ledger {self.place}, because this role does not own its "
-                f"tables ({skipped[0]}). The role that owns them must purge it"
+                f"tables ({skipped[0]}). Purge as an administrator who is a member of the role that owns them, "
+                "with %20-crole%3Dts_owner at the end of the options of the place"
             )
 
     def log_failure(self, line: str) -> None:

@@ -251,6 +251,8 @@ class Outcome(NamedTuple):
     state: str
     approvals: int
     needed: int
+    effect: str = ""
+    """The kind of entry that the request asks for."""
 
 
 def _state(transaction: Transaction) -> State:
@@ -753,7 +755,8 @@ class Team:
             approvals, missing = len(state.authority.approvals(decided)), state.authority.missing(decided)
             if not missing:
                 _carry_out(ledger, transaction, decided)
-            return Outcome(number, OPEN if missing else "EXECUTED", approvals, approvals + missing)
+            needed, kind = approvals + missing, request.effect["kind"]
+            return Outcome(number, OPEN if missing else "EXECUTED", approvals, needed, kind)
 
     def reject(self, number: int, *, why: str, dry_run: bool = False) -> Outcome:
         """Reject a request: it can no longer be approved."""

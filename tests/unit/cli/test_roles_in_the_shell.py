@@ -286,3 +286,17 @@ def test_an_allowance_is_shown_as_one(shell: Shell) -> None:
     assert "allowance report: used rho 0 of rho 0.1" in shell.succeed("account show clinic")
     assert "Allowance report: used rho 0 of rho 0.1" in shell.succeed("budget clinic --details")
     assert "  report  allowance of patient" in shell.succeed("ledger show")
+
+
+def test_an_approved_erasure_names_the_command_that_removes_the_texts_from_the_files(shell: Shell) -> None:
+    shell.succeed("query visits --measures count_units --rho 0.01 --why 'for Mrs Miller'")
+    charge = shell.found("charge list")["charges"][0]["charge"]
+    asked = shell.succeed(f"ledger erase {charge} --why x --request")
+    assert f"erase the texts of ledger entry {charge}. Nothing is changed yet." in asked
+    number = int(asked.split()[1].rstrip(":"))
+    approved = shell.succeed(f"account approve {number} --why ok", "bob")
+    assert "The files still hold them until you run: tallystick ledger purge" in approved
+    shell.succeed("ledger purge")
+    assert "Miller" not in shell.succeed("charge list")
+    other = shell.requested("account raise clinic --budget zcdp(rho=2) --why x")
+    assert "purge" not in shell.succeed(f"account approve {other} --why ok", "bob")

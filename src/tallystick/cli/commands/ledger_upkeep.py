@@ -8,6 +8,8 @@ import typer
 
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
 from tallystick.cli.proposing import AsRequest, Form, request
+from tallystick.cli.wording import running_command
+from tallystick.digits import ledger_entries
 from tallystick.ledger.book import opened, place_of
 
 if TYPE_CHECKING:
@@ -144,16 +146,20 @@ def erase(
 
     def say(out: Console) -> None:
         _say_dry_run(out, dry_run)
-        texts = ", ".join(map(str, erased.entries))
-        numbers = ", ".join(map(str, erased.answers))
-        if texts:
-            out.print(f"Erased the texts of ledger entries {texts}. The same question costs again.", soft_wrap=True)
-        if numbers:
-            out.print(f"Erased the answers of ledger entries {numbers}.", soft_wrap=True)
+        if erased.entries:
+            texts = ledger_entries(erased.entries)
+            out.print(f"Erased the texts of {texts}. The same question costs again.", soft_wrap=True)
+        if erased.answers:
+            out.print(f"Erased the answers of {ledger_entries(erased.answers)}.", soft_wrap=True)
         out.print(f"Ledger entry {erased.seq} records it.")
-        out.print("The files still hold them until you run: tallystick ledger purge")
+        out.print(purge_next(), soft_wrap=True, markup=False)
 
     deliver(Answer("ledger.erase", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
+
+
+def purge_next() -> str:
+    """Return the command that removes erased texts from the files, too."""
+    return f"The files still hold them until you run: tallystick ledger purge{running_command().ledger}"
 
 
 def purge(ledger: Place = None, as_json: Json = False) -> None:

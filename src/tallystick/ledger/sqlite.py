@@ -178,6 +178,7 @@ class SqliteStore:
                     "use other files beside it, and a budget could be spent twice. Mount the folder of the ledger "
                     "instead"
                 )
+            _require_rights(self.path, self.place)
             connection, logged = _connect(self.path)
             self._durability = Durability(self.path) if logged else None
             self._connection, self._gate, self._process = connection, _open_gate(self.path), os.getpid()
@@ -434,6 +435,17 @@ def _open_gate(path: Path) -> int:
         return own_file(f"{path}.gate", os.O_RDWR | os.O_CREAT)
     except OSError:
         return -1  # a read-only directory: reading works, and writing fails in SQLite with its own message
+
+
+def _require_rights(path: Path, place: Place) -> None:
+    """Refuse a ledger of which this user may not open a file. SQLite does not say which file it is."""
+    rights = os.R_OK | (os.W_OK if os.access(path, os.W_OK) else 0)
+    for name in (str(path), f"{path}-wal", f"{path}-shm"):
+        if os.path.exists(name) and not os.access(name, rights):
+            raise Unavailable(
+                f"this user may not open {shown(name)}, a file of the ledger {place}. Users of one ledger need a "
+                "folder and a group that they share, as the guide 'Many analysts' says"
+            )
 
 
 def _connect(path: Path) -> tuple[sqlite3.Connection, bool]:

@@ -38,7 +38,7 @@ from tallystick.ledger.store import (
     unlocked,
 )
 from tallystick.ledger.texts import Tags
-from tallystick.ledger.users import user_of_system
+from tallystick.ledger.users import is_user_of_system, user_in, user_of_system
 from tallystick.place import Place, shown
 
 APPLICATION_ID: Final = 0x7A115F1C  # marks the file, so that a foreign database is not adopted
@@ -318,6 +318,11 @@ class SqliteStore:
     def user(self) -> str:
         """The user of the operating system."""
         return user_of_system()
+
+    def lacks(self, subject: str) -> bool:
+        """True for a user whom the operating system does not have."""
+        name = user_in(subject)
+        return name is not None and not is_user_of_system(name)
 
     def purge(self) -> None:
         """Rewrite the file without the pages of deleted rows, and empty its log."""

@@ -533,6 +533,17 @@ class Team:
                 principal=principal, role=role, population=_population(transaction, population), why=committed(why),
             ).seq  # fmt: skip
 
+    def lacks_user(self, name: str) -> bool:
+        """True if a name is of no user of this machine, or of no role of the database.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     ledger.team.lacks_user("not a user"), ledger.team.lacks_user("machine:nightly")
+        (True, False)
+        """
+        ledger = self.ledger
+        return not _is_id(ledger, name) and ledger.store.lacks(subject_named(name, ledger.subject))
+
     def revoke(self, name: str, role: str, population: str | None, *, why: str, dry_run: bool = False) -> int:
         """Take a role; return the number of the entry. Tokens with the role lose it at once."""
         ledger = self.ledger

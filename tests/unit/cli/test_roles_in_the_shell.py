@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tallystick as ts
-from contracts.other_users import acting_as
+from contracts.other_users import MISTYPED, acting_as
 from tallystick.cli.app import run
 from tallystick.publish.datasets import is_own_note
 
@@ -300,3 +300,12 @@ def test_an_approved_erasure_names_the_command_that_removes_the_texts_from_the_f
     assert "Miller" not in shell.succeed("charge list")
     other = shell.requested("account raise clinic --budget zcdp(rho=2) --why x")
     assert "purge" not in shell.succeed(f"account approve {other} --why ok", "bob")
+
+
+def test_a_role_for_a_name_that_no_user_has_is_given_with_a_warning(shell: Shell) -> None:
+    assert "does not have a user" not in shell.succeed("ledger grant dan analyst --population clinic --why x")
+    warned = shell.succeed(f"ledger grant {MISTYPED} analyst --population clinic --why x")
+    assert f"This machine does not have a user {MISTYPED}. If the name is wrong: " in warned
+    undo = warned.split("wrong: tallystick ")[1].replace("REASON", "x")
+    shell.succeed(undo.strip())
+    assert f"{MISTYPED}  ended" in shell.succeed("ledger members")

@@ -56,7 +56,7 @@ def open_(
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Open an account; its filter follows from the budget's type and never changes."""
+    """Open an account. Its filter follows from the budget's type and never changes."""
     from tallystick.accounting.expression import read_loss
     from tallystick.ledger import Budget, Partition
     from tallystick.ledger.opening import named_unit, require_small_delta, warn_of_delta
@@ -115,7 +115,7 @@ def _predicate(where: list[str] | None) -> tuple[str, tuple[str | int, ...]]:
 
 @app.command()
 def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
-    """Show the limit of an account, what is used and left, and its blocks and allowances."""
+    """Show what is used and left of an account. It also shows its limit, blocks and allowances."""
     with opened(ledger) as book:
         account = book.open(name)
         answer = Answer(

@@ -166,7 +166,7 @@ def allow(
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Give a person an allowance: a share of a budget from which only this person pays."""
+    """Give a person an allowance. It is a share of a budget, and only this person pays from it."""
     loss = _loss(budget)
     give = lambda book: book.team.allow(person, account, loss, why=why, called=name)  # noqa: E731
     if is_request:

@@ -305,7 +305,7 @@ def roles(
     database: Annotated[str, typer.Option("--database", metavar="NAME", help="The database of that schema.")],
     as_json: Json = False,
 ) -> None:
-    """Print the SQL script that makes the PostgreSQL roles of a ledger."""
+    """Print the SQL script for the roles of PostgreSQL."""
     from tallystick.ledger.roles import ROLES, script
 
     text = script(schema, database)

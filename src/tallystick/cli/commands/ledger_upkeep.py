@@ -32,13 +32,14 @@ def govern(why: Why, ledger: Place = None, dry_run: DryRun = False, as_json: Jso
         _say_dry_run(out, dry_run)
         out.print(f"Ledger entry {number} begins the governance of this ledger.")
         out.print(f"Its first key is yours: {public}", soft_wrap=True)
-        out.print("Others can read it. Let a second person or host write: tallystick ledger add-key KEY --why REASON")
+        out.print("Without a key, users can only read it, if its file or database lets them.")
+        out.print("Let a second person or host write: tallystick ledger add-key KEY --why REASON")
 
     deliver(Answer("ledger.govern", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
 
 
 def key(ledger: Place = None, as_json: Json = False) -> None:
-    """Print your own public key, for the owner of a governed ledger."""
+    """Print your own public key. The owner of a governed ledger adds it."""
     with opened(ledger) as book:
         public = book.signer().public
     say = lambda out: out.print(public, soft_wrap=True)  # noqa: E731
@@ -46,7 +47,7 @@ def key(ledger: Place = None, as_json: Json = False) -> None:
 
 
 def keys(ledger: Place = None, as_json: Json = False) -> None:
-    """List the keys of a governed ledger, and when each was added or retired."""
+    """List the keys of a governed ledger. It says when each was added or retired, and why."""
     with opened(ledger) as book:
         known = book.keys()
     facts = {"keys": [each._asdict() for each in known]}

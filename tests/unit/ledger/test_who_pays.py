@@ -193,6 +193,7 @@ def test_a_plan_and_its_table_are_paid_by_the_allowance_that_is_named(
     printed = capsys.readouterr()
     assert "rho 0.05 of the 0.2 left" in printed.out
     assert "--account ann-extra" in printed.err
+    assert "--key" not in printed.err  # a key of her own would hide the answer from colleagues
     assert run(["publish", "run", "plan.json", "--why", "count", *named]) == 0
     assert str(extra.open("ann-extra").used) == "rho 0.05"
     assert str(extra.open("ann-share").used) == "rho 0"

@@ -78,6 +78,7 @@ def plan(
         requests = [Request(Question.of(dataset, each, account=account)) for each in plans]
         facts = [price(each, book, group_sizes=sizes).to_data() for each in requests]
         together = None if times is None else plans[len(plans) // 2].price(payer).times(times)
+        has_roles = book.has_roles
         schedule = None if together is None else schedule_of(together, payer.remaining, times)
     chosen = plans[len(plans) // 2]
     if out is not None:
@@ -103,7 +104,7 @@ def plan(
         screen.note(suggestion_notes(facts) if suggest else [])
         screen.note(["", *chosen_facts["details"]] if details else [])
         screen.note(["", schedule["said"]] if schedule is not None else [])
-        screen.note(_saved(out, plot, account))
+        screen.note(_saved(out, plot, account, has_roles=has_roles))
 
     about = {"ledger": place_of(ledger), "dataset": dataset, **question.to_data()}
     deliver(Answer("publish.plan", about, result, say), as_json=as_json)
@@ -145,13 +146,17 @@ def run(
 app.command()(rehearse)
 
 
-def _saved(out: Path | None, plot: Path | None, account: str | None) -> list[str]:
-    """Return which files were written, and the next command."""
+def _saved(out: Path | None, plot: Path | None, account: str | None, *, has_roles: bool) -> list[str]:
+    """Return which files were written, and the next command.
+
+    In a ledger with roles it has no key: colleagues find the answer of a plan under its own key alone.
+    """
     nothing = "No data was read and nothing was charged."
     files = " and ".join(str(path) for path in (out, plot) if path is not None)
     lines = ["", f"Saved {files}. {nothing}" if files else nothing]
     if out is not None:
-        run = f"tallystick publish run {shlex.quote(str(out))} --key NAME --why REASON --out table.csv --card card.html"
+        key = "" if has_roles else " --key NAME"
+        run = f"tallystick publish run {shlex.quote(str(out))}{key} --why REASON --out table.csv --card card.html"
         pays = "" if account is None else f" --account {shlex.quote(account)}"
         lines.append(f"Next: {run}{pays}{running_command().ledger}")
     return lines

@@ -309,3 +309,13 @@ def test_a_role_for_a_name_that_no_user_has_is_given_with_a_warning(shell: Shell
     undo = warned.split("wrong: tallystick ")[1].replace("REASON", "x")
     shell.succeed(undo.strip())
     assert f"{MISTYPED}  ended" in shell.succeed("ledger members")
+
+
+def test_the_list_of_keys_says_why_each_was_added(shell: Shell) -> None:
+    number = shell.requested(f"ledger add-key {'ab' * 32} --why 'a key for the [b]report'")
+    shell.succeed(f"account approve {number} --why ok", "bob")
+    first, second = shell.succeed("ledger keys").splitlines()
+    assert first.endswith("may write: team")
+    assert second.startswith("ab" * 32)
+    assert second.endswith("may write: a key for the [b]report")
+    assert [each["why"] for each in shell.found("ledger keys")["keys"]] == ["team", "a key for the [b]report"]

@@ -47,15 +47,17 @@ def key(ledger: Place = None, as_json: Json = False) -> None:
 
 
 def keys(ledger: Place = None, as_json: Json = False) -> None:
-    """List the keys of a governed ledger. It says when each was added or retired, and why."""
+    """List the keys of a governed ledger. It says when and why each was added, and when retired."""
     with opened(ledger) as book:
         known = book.keys()
-    facts = {"keys": [each._asdict() for each in known]}
+        reasons = {each.added: book.reason_of(each.added) for each in known}
+    facts = {"keys": [{**each._asdict(), "why": reasons[each.added]} for each in known]}
 
     def say(out: Console) -> None:
         for each in known:
             state = "may write" if each.retired is None else f"retired in entry {each.retired}"
-            out.print(f"{each.public}  added in entry {each.added}, {state}", soft_wrap=True)
+            line = f"{each.public}  added in entry {each.added}, {state}: {reasons[each.added]}"
+            out.print(line, soft_wrap=True, markup=False)
         if not known:
             out.print("This ledger is not governed: every user who can open it can write.")
 

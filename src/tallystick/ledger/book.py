@@ -764,7 +764,7 @@ class Ledger:
             return list(self.writer.keys_now(transaction, None if anchor is None else Position(*anchor)))
 
     def reason_of(self, entry: int) -> str:
-        """The reason of an entry; ``(erased)`` if it was erased, and empty if the entry has none.
+        """The reason of an entry: ``(erased)`` after an erasure, and empty if entries of this kind do not have one.
 
         >>> import tempfile, tallystick as ts
         >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:

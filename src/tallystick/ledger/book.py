@@ -877,6 +877,17 @@ class Ledger:
         with self.store.read() as transaction:
             return list(self.writer.keys_now(transaction, None if anchor is None else Position(*anchor)))
 
+    def reason_of(self, entry: int) -> str:
+        """The reason of an entry: ``(erased)`` after an erasure, and empty if entries of this kind do not have one.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     ledger.reason_of(ledger.govern(why="a team uses it"))
+        'a team uses it'
+        """
+        with self.store.read() as transaction:
+            return str(journal.entry_body(transaction, entry).get("why", ""))
+
     def erase(self, *entries: int, why: str, answers: bool = False, dry_run: bool = False) -> Erased:
         """Remove the texts of these entries: reasons, keys and questions. ``answers`` removes answers as well.
 

@@ -38,7 +38,7 @@ from tallystick.ledger.store import (
     unlocked,
 )
 from tallystick.ledger.texts import Tags
-from tallystick.ledger.users import user_of_system
+from tallystick.ledger.users import is_user_of_system, user_in, user_of_system
 from tallystick.place import Place, shown
 
 APPLICATION_ID: Final = 0x7A115F1C  # marks the file, so that a foreign database is not adopted
@@ -178,6 +178,7 @@ class SqliteStore:
                     "use other files beside it, and a budget could be spent twice. Mount the folder of the ledger "
                     "instead"
                 )
+            _require_rights(self.path, self.place)
             connection, logged = _connect(self.path)
             self._durability = Durability(self.path) if logged else None
             self._connection, self._gate, self._process = connection, _open_gate(self.path), os.getpid()
@@ -318,6 +319,11 @@ class SqliteStore:
         """The user of the operating system."""
         return user_of_system()
 
+    def lacks(self, subject: str) -> bool:
+        """True for a user whom the operating system does not have."""
+        name = user_in(subject)
+        return name is not None and not is_user_of_system(name)
+
     def purge(self) -> None:
         """Rewrite the file without the pages of deleted rows, and empty its log."""
         with self._mutex, Translated(self.place):
@@ -434,6 +440,17 @@ def _open_gate(path: Path) -> int:
         return own_file(f"{path}.gate", os.O_RDWR | os.O_CREAT)
     except OSError:
         return -1  # a read-only directory: reading works, and writing fails in SQLite with its own message
+
+
+def _require_rights(path: Path, place: Place) -> None:
+    """Refuse a ledger of which this user may not open a file. SQLite does not say which file it is."""
+    rights = os.R_OK | (os.W_OK if os.access(path, os.W_OK) else 0)
+    for name in (str(path), f"{path}-wal", f"{path}-shm"):
+        if os.path.exists(name) and not os.access(name, rights):
+            raise Unavailable(
+                f"this user may not open {shown(name)}, a file of the ledger {place}. Users of one ledger need a "
+                "folder and a group that they share, as the guide 'Many analysts' says"
+            )
 
 
 def _connect(path: Path) -> tuple[sqlite3.Connection, bool]:

@@ -264,6 +264,9 @@ class Store(Protocol):
     def user(self) -> str:
         """Who uses the store: a user of the operating system, or the role that the database has checked."""
 
+    def lacks(self, subject: str) -> bool:
+        """True if a subject is certainly not there: a user of this machine, or a role of the database."""
+
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort, where analysts do not look."""
 

@@ -45,6 +45,7 @@ def suggest(
     delta: ask.Delta = None,
     pure: ask.Pure = False,
     key: ask.Key = None,
+    account: ask.Payer = None,
     apply: Apply = False,
     anyway: Anyway = False,
     dry_run: DryRun = False,
@@ -59,7 +60,7 @@ def suggest(
 
     limits, columns = ask.intervals("ranges", ranges), ask.listed(by)
     cost = Cost(rho, epsilon, delta, pure=pure)
-    request = Request(Caps(name, tuple(columns), limits, within, beyond), cost, key, why)
+    request = Request(Caps(name, tuple(columns), limits, within, beyond, account=account), cost, key, why)
     with opened(ledger) as book, working("suggesting") as tell:
         if dry_run:
             done = Performed(facts_of(rehearse(request, book)))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tallystick.publish.datasets import check_column, find
+from tallystick.publish.datasets import check_column, find, payer
 from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer
 from tallystick.publish.suggest import BEYOND, WITHIN, details, lines, suggest_caps
@@ -31,11 +31,13 @@ class Caps(Kind):
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     within: float = WITHIN
     beyond: float = BEYOND
+    account: str | None = field(default=None, kw_only=True)
+    """The account to be charged: the population of the dataset, an allowance or a block of it."""
 
     def work(self, request: Request, book: Ledger) -> CapsWork:
         """Return the quantiles with their cost."""
         dataset = find(self.dataset, book)
-        account = book.open(dataset.population)
+        account = payer(dataset, book, self.account)
         table = dataset.opened(account)
         self._check_columns(table)
         options = {"within": self.within, "beyond": self.beyond, **request.cost.words}

@@ -187,7 +187,7 @@ class Ledger:
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.acting = Act(checked("principal", principal), via)
+        other.acting = Act(str(checked("principal", principal)), via)
         return other
 
     def with_token(self, token: str) -> Ledger:

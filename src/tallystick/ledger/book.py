@@ -237,7 +237,8 @@ class Ledger:
     @contextlib.contextmanager
     def write(self, operation: str, *, dry_run: bool = False) -> Iterator[Transaction]:
         """A write by who acts here: durable when the block ends, or with ``dry_run`` undone."""
-        with tried(self.store, operation, dry_run=dry_run or self.captured is not None) as transaction:
+        is_undone = dry_run or self.captured is not None
+        with tried(self.store, operation) if is_undone else self.store.write(operation) as transaction:
             turn = transaction.turn
             if isinstance(turn, journal.Turn):
                 turn.introduce = lambda changed, begun: acting.introduce(self, changed, begun, operation)

@@ -559,8 +559,8 @@ class Writer:
         if turn.governed is None:
             return None
         keys = self.keys_at(transaction, turn.governed, turn.first)
-        trusted = {key.public for key in keys if key.retired is None}
         if self.watch.position != turn.first:  # else all up to the newest entry of this transaction was replayed
+            trusted = {key.public for key in keys if key.retired is None}
             self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
         self.watch.require_end(turn.first)
         self.require_keys(keys)
@@ -579,9 +579,9 @@ class Writer:
         transaction.run("seal_insert", newest.seq, turn.signer.public, signature)
         is_changed = turn.governed is not None and turn.governed > turn.first.seq
         keys = keys_of(transaction, self.ledger, turn.governed, newest) if is_changed else self.keys[1]
-        is_first = keys[0].added > turn.first.seq  # what the owner vouches for is compared with the whole chain
-        trusted = {key.public for key in keys if key.retired is None and not is_first}
         if not self.watch.follow_own(transaction, turn):
+            is_first = keys[0].added > turn.first.seq  # what the owner vouches for is compared with the whole chain
+            trusted = {key.public for key in keys if key.retired is None and not is_first}
             self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
         self.watch.require_end(newest)
         self.require_keys(keys)

@@ -154,22 +154,22 @@ def problem(entry: Any, shapes: Mapping[str, Mapping[str, str]] = SHAPES) -> str
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if not isinstance(kind, str) or kind not in shapes:
         return "it is of no known kind"
-    needed, allowed = _fields(kind, is_new=shapes is SHAPES_3)
-    if not needed <= entry.keys() <= allowed.keys():
+    needed, fits = _fields(kind, is_new=shapes is SHAPES_3)
+    if not needed <= entry.keys() <= fits.keys():
         return "it lacks a field or has one more"
     for name, value in entry.items():
-        wanted = allowed[name]
-        if not _FITS[wanted](value):
+        wanted, is_fitting = fits[name]
+        if not is_fitting(value):
             return f"{name} is not {NAMED[wanted]}"
     return ""
 
 
 @cache
-def _fields(kind: str, *, is_new: bool) -> tuple[frozenset[str], dict[str, str]]:
-    """The fields that an entry of a kind must have, and all that it may have, with their types."""
+def _fields(kind: str, *, is_new: bool) -> tuple[frozenset[str], dict[str, tuple[str, Callable[[Any], bool]]]]:
+    """The fields that an entry of a kind must have, and all that it may have, with their types and tests."""
     shape = {"kind": TEXT, "at": WHOLE, **(SHAPES_3 if is_new else SHAPES)[kind]}
     more = {**OPTIONAL.get(kind, {}), **({GOVERNED: WHOLE, ACT_FIELD: ACT} if is_new else {})}
-    return frozenset(shape), {**shape, **more}
+    return frozenset(shape), {name: (wanted, _FITS[wanted]) for name, wanted in {**shape, **more}.items()}
 
 
 def _is_whole(value: Any) -> bool:

@@ -265,6 +265,7 @@ def only_one(default: str, **numbers: float | None) -> str:
     return given[0]
 
 
+@lru_cache(maxsize=64)
 def in_units(lattice: Lattice | None, argument: str, size: float) -> float:
     """A noise size in lattice units; exact, because the lattice is a power of two."""
     return float(drawable(argument, size, lattice.scaled(size) if lattice else Fraction(size)))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import BelowLeastPrice, IdempotencyConflict, LedgerIntegrity, Quarantined, Refused, Remedy
@@ -106,8 +107,7 @@ class Line(NamedTuple):
         return self.path[-1][0]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """Request of a caller for a charge; nothing in it comes from data."""
 
     principal: str
@@ -123,7 +123,7 @@ class Request:
     named: bool = True  # False: the key was made up just now, so no caller can have used it
     beside: tuple[str, ...] = ()  # digests of the other sources that are read, of a join
     item: tuple[int, int] | None = None  # the stream that paid for this, and the number of the item
-    software: Mapping[str, str] = field(default_factory=dict)  # versions of the programs that read the data
+    software: Mapping[str, str] = MappingProxyType({})  # versions of the programs that read the data
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,17 +289,17 @@ def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Posit
         fields |= {"governed": turn.governed} if turn.governed is not None else {}
         fields |= {"act": [*turn.act[:2], under]} if turn.act is not None else {}
     last = head(transaction)
+    found = {name: value for name, value in fields.items() if isinstance(value, Text)}
     entry = {"kind": kind, "at": at, **with_commitments(fields)}
     if isinstance(turn, Turn) and turn.judge is not None:
         turn.judge(last.seq + 1, entry)
     if isinstance(turn, Turn) and turn.capture is not None:
         _require_effect(kind)
-        found = {name: value for name, value in fields.items() if isinstance(value, Text)}
         turn.capture.append(Proposed(entry, found, None if turn.seen is None else turn.seen(entry)))
     body = canonical(entry)
     position = Position(last.seq + 1, link(last.hash, body))
     transaction.run("entry_insert", position.seq, position.hash, body)
-    texts = [(position.seq, name, value.salt, value.body) for name, value in fields.items() if isinstance(value, Text)]
+    texts = [(position.seq, name, text.salt, text.body) for name, text in found.items()]
     if len(texts) == 3:
         transaction.run("text_insert_3", *texts[0], *texts[1], *texts[2])
     else:

@@ -408,19 +408,20 @@ class Book:
         account = self.accounts[account_id]
         own0, own1 = account.own0 + a0, account.own1 + a1
         self.require(own0 >= 0 and own1 >= 0, seq, "a total is negative")
-        above = self._charged(seq, account._replace(own0=own0, own1=own1))
+        above = self._charged(seq, account, own0, own1)
         while above is not None:
-            above = self._charged(seq, self.accounts[above])
+            account = self.accounts[above]
+            above = self._charged(seq, account, account.own0, account.own1)
 
-    def _charged(self, seq: int, account: AccountRow) -> int | None:
+    def _charged(self, seq: int, account: AccountRow, own0: int, own1: int) -> int | None:
         """Store an account with its new total: own charges and blocks. Return the account above."""
-        parts = self.below.get(account.id, {}).values()
-        used0 = account.own0 + sum(part[0] for part in parts)
-        used1 = account.own1 + sum(part[1] for part in parts)
+        used0, used1 = own0, own1
+        for part0, part1 in self.below.get(account.id, {}).values():
+            used0 += part0
+            used1 += part1
         self.require(0 <= used0 <= account.limit0 and 0 <= used1 <= account.limit1, seq, "a total passes its limit")
-        before = self.accounts[account.id]
-        after = self.accounts[account.id] = account._replace(used0=used0, used1=used1)
-        self.carry(after, before.used0, before.used1)
+        after = self.accounts[account.id] = account._replace(own0=own0, own1=own1, used0=used0, used1=used1)
+        self.carry(after, account.used0, account.used1)
         return account.parent_id
 
     def carry(self, block: AccountRow, before0: int, before1: int) -> None:

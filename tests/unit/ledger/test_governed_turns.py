@@ -21,7 +21,7 @@ from tallystick.ledger.replay import Book
 from tallystick.ledger.signing import verified
 from tallystick.ledger.sqlite import SqliteTransaction
 from tallystick.ledger.store import STATEMENTS
-from unit.ledger.test_forgeries import connect, entry_of, overwritten
+from unit.ledger.test_forgeries import connect
 
 GROWING = ("entry", "charge", "line", "answer", "tag", "seal", "entry_text")
 THIEF = Signer(b"t" * 32)

@@ -298,8 +298,8 @@ class Watch:
     def follow_own(self, transaction: Transaction, turn: journal.Turn) -> bool:
         """Apply the entries of a turn as they were made. False if they cannot be: then ``follow`` reads them.
 
-        The chain up to the turn was replayed, and its newest entry was sealed or its seal was checked. Nobody else
-        writes during a turn. The rows must be those that were made, so their hashes and their form are known. What
+        The chain up to the turn was replayed, and its newest entry was sealed or its seal was checked. No other
+        writer has a turn meanwhile. The rows must be those that were made, so their hashes and their form are known. What
         their signatures cover came from this state, or from the turn itself.
         """
         is_replayed = bool(self.position.seq) and self.position == turn.first

@@ -255,7 +255,7 @@ class Turn:
     """The state before this turn that the chain of a governed ledger gives."""
 
     def beginning(self, transaction: Transaction, charge: ChargeRow) -> Mapping[str, Any]:
-        """What a signature covers of the entry that began a charge: as it was replayed, or made in this turn."""
+        """Fields of the entry that began a charge, for a signature: as they were replayed, or made in this turn."""
         made = next((each.entry for each in self.written if each.position.seq == charge.id), None)
         if made is not None:
             return made

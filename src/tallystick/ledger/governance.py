@@ -299,8 +299,8 @@ class Watch:
         """Apply the entries of a turn as they were made. False if they cannot be: then ``follow`` reads them.
 
         The chain up to the turn was replayed, and its newest entry was sealed or its seal was checked. No other
-        writer has a turn meanwhile. The rows must be those that were made, so their hashes and their form are known. What
-        their signatures cover came from this state, or from the turn itself.
+        writer has a turn meanwhile. The rows must be those that were made, so their hashes and their form are known.
+        What their signatures cover came from this state, or from the turn itself.
         """
         is_replayed = bool(self.position.seq) and self.position == turn.first
         if not is_replayed:

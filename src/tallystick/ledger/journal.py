@@ -262,7 +262,7 @@ class Turn:
         if self.book is None or charge.id not in self.book.begun:
             raise lost(charge)  # by the chain it does not run, whatever its row says
         row = transaction.row("entry_at", charge.id)
-        if row is None or digest(str(row[2])) != self.book.digests[charge.id]:
+        if row is None or digest(str(row[2])) != self.book.digests.get(charge.id):
             raise LedgerIntegrity(f"entry {charge.id} was altered", remedies=[Remedy("verify_ledger")])
         return self.book.begun[charge.id]
 

@@ -304,13 +304,12 @@ class _Tried(Exception):
 
 
 @contextmanager
-def tried(store: Store, operation: str, *, dry_run: bool) -> Iterator[Transaction]:
-    """A write that is durable when the block ends, or with ``dry_run`` undone; refusals are the same."""
+def tried(store: Store, operation: str) -> Iterator[Transaction]:
+    """A write that is undone when the block ends; refusals are the same."""
     try:
         with store.write(operation) as transaction:
             yield transaction
-            if dry_run:
-                raise _Tried
+            raise _Tried
     except _Tried:
         pass
 

@@ -38,7 +38,7 @@ proposed limit counts more."""
 Cells = Literal["even", "steep", "flat", "usual"]
 """Rows of a person in each group, by the largest number of them.
 
-- ``even``: evenly between 1 and the largest number
+- ``even``: in the other groups evenly between 1 and the largest number
 - ``steep``: 1 in each other group. No person has fewer.
 - ``flat``: as many in each group. No person has more.
 - ``usual``: even for half of the people, and steep for the others
@@ -205,7 +205,8 @@ def _within(groups: Numbers, most: Numbers, limit: Numbers, cells: Cells) -> Num
     # The mean of min(c, limit) for c even between 1 and most: the area up to ``largest``, and the rest at ``largest``.
     length = np.maximum(most - 1.0, 1e-9)
     spread = ((largest**2 - 1.0) / 2.0 + largest * (most - largest)) / length
-    return np.where((groups <= 1.0) | (most <= 1.0), largest, spread)
+    others = np.where(most <= 1.0, largest, spread)
+    return np.asarray((largest + (groups - 1.0) * others) / groups)
 
 
 # The trade-off: what each of a few limits costs and leaves out, and how sure that is.
@@ -217,6 +218,8 @@ class Question:
 
     words: str
     """The question with its cost, for people."""
+    by: tuple[str, ...]
+    """The columns that it groups by."""
     half: float
     """Half the 95 % interval of a count if one person adds at most 1 row to it."""
     order: int
@@ -268,8 +271,8 @@ class TradeOff:
     people: float
     rows: float
     """Rows in a group of middle size, about."""
-    shares: tuple[float, float]
-    """Least and largest share of rows left out: a person's rows in all are not measured, only the most in a group."""
+    left_out: tuple[float, float]
+    """Least and most rows of the group that the best limits leave out: a person's rows in all are not measured."""
     lowest: Choice
     highest: Choice
     """Smallest and largest limits that are best at an end of the noise."""
@@ -298,7 +301,7 @@ class TradeOff:
             "people": self.people,
             "rows_in_a_group": self.rows,
             "lines": [_line_data(each, is_best=each == self.best) for each in self.lines],
-            "share_left_out": list(self.shares),
+            "left_out": list(self.left_out),
             "times_smaller": self.times,
             "hidden": {name: asdict(each) for name, each in self.hidden.items()},
             "people_are_known": self.is_known,
@@ -351,7 +354,7 @@ def trade_off(groups: Noisy | None, rows: Noisy, question: Question) -> TradeOff
         groups=number,
         people=float(crowd.people.sum()),
         rows=crowd.rows / number,
-        shares=_shares(sizes, choices[at]),
+        left_out=_ends(sizes, choices[at], number),
         lowest=_end(min, near),
         highest=_end(max, near),
         times=max(float(end[at] / end.min()) for end in ends),
@@ -360,11 +363,11 @@ def trade_off(groups: Noisy | None, rows: Noisy, question: Question) -> TradeOff
     )
 
 
-def _shares(sizes: tuple[Sizes | None, Sizes], choice: Choice) -> tuple[float, float]:
-    """Return the least and the largest share left out, for people with as few and with as many rows as possible."""
-    crowds = [Crowd.of(*sizes, cells) for cells in ("steep", "flat")]
-    least, most = (float(crowd.left_out(Limits.of([choice]))[0] / crowd.rows) for crowd in crowds)
-    return min(least, most), max(least, most)
+def _ends(sizes: tuple[Sizes | None, Sizes], choice: Choice, number: int) -> tuple[float, float]:
+    """Return the rows of a group that limits leave out, of people with as few and with as many rows as possible."""
+    limits = Limits.of([choice])
+    least, most = (float(Crowd.of(*sizes, cells).left_out(limits)[0] / number) for cells in ("steep", "flat"))
+    return least, most
 
 
 def _sizes(groups: Noisy | None, rows: Noisy, shift: int) -> tuple[Sizes | None, Sizes]:

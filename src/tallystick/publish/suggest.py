@@ -27,7 +27,8 @@ from tallystick.accounting import check
 from tallystick.digits import interval, nearest, percent, percent_up, plural, typed, with_interval
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.printing import visible
-from tallystick.publish.datasets import find, register
+from tallystick.publish.datasets import BOUGHT, find, register
+from tallystick.publish.group_size import bought
 from tallystick.publish.least_error import CANDIDATES, Choice, Question, TradeOff, trade_off
 from tallystick.tables.answers import TreeQuantile
 from tallystick.tables.budget import AMOUNTS
@@ -160,6 +161,14 @@ class Suggestion:
             raise Refused(f"{self.says_nothing}; anyway=True takes them all the same")
         limits = {**table.limits, **self.limits}
         return table.per_unit(**limits).bounds(**{b.column: (b.lower, b.upper) for b in self.bounds})
+
+    def bought(self, table: Table) -> dict[str, Any]:
+        """Return the entry of a registration with the rows in a middle group; empty where they are not certain."""
+        found, receipt = self.trade_off, self.release.receipt
+        if found is None or receipt is None or _open_error(found, UNSURE_ERROR):
+            return {}
+        rows = max(1, round(float(f"{found.rows:.2g}")))  # it is an estimate
+        return {BOUGHT: bought(table, found.question.by, rows, receipt.charge)}
 
     @property
     def reason(self) -> str:
@@ -345,14 +354,15 @@ def _question(
         measures[f"mean({column})"] = mean(column, low, high)
     if "epsilon" in cost and not cost.get("delta"):
         cost["pure"] = True
-    bare = replace(table.per_unit(max_groups=1, max_rows_per_group=WIDEST), declared=())
-    plan = bare.agg(**measures).plan(**cost)
+    bare = replace(table, declared=())
+    # little noise on whole numbers costs more in epsilon and delta, so that small limits have more of it
+    widths = (1, WIDEST) if cost.get("delta") else (WIDEST,)
+    plans = [bare.per_unit(max_groups=1, max_rows_per_group=width).agg(**measures).plan(**cost) for width in widths]
+    half = max(plan.error()["count"] / width for plan, width in zip(plans, widths, strict=True))
     named = " and ".join(f"a {visible(name)}" for name in measures)
     grouped = f" by {', '.join(visible(column) for column in by)}" if by else ""
-    price = ", ".join(
-        f"{word} {typed(plan.budget[word])}" for word in ("rho", "epsilon", "delta") if word in plan.budget
-    )
-    return Question(f"{named}{grouped} at {price}", plan.error()["count"] / WIDEST, plan.noises[0].law.order, groups)
+    price = ", ".join(f"{word} {typed(plans[0].budget[word])}" for word in AMOUNTS if word in plans[0].budget)
+    return Question(f"{named}{grouped} at {price}", by, half, plans[0].noises[0].law.order, groups)
 
 
 def _trade_off(release: Release, question: Question) -> TradeOff:
@@ -535,11 +545,11 @@ def details(found: Suggestion) -> list[str]:
 
 def _estimated(found: TradeOff, who: str) -> list[str]:
     """Return how the rows that limits leave out are estimated."""
-    least, most = found.shares
+    least, most = (nearest(rows, 2) for rows in found.left_out)
     return [
         f"Left out: estimated. Groups and most rows in a group are measured, and not all rows of a {who}.",
-        f"The best limits leave out {_rounded(least)} if {plural(who)} have 1 row in most groups,",
-        f"and {_rounded(most)} if they have as many rows in each of their groups.",
+        f"The best limits leave out {least} rows of a middle group if {plural(who)} have 1 row in most groups,",
+        f"and {most} if they have as many rows in each of their groups.",
     ]
 
 
@@ -611,7 +621,10 @@ def apply(found: Suggestion, name: str, book: Ledger, *, anyway: bool = False) -
     if found.says_nothing and not anyway:
         return False
     dataset = find(name, book)
-    table = found.applied(dataset.opened(), anyway=anyway).to_data()
-    changed = replace(dataset, table=table, about={**dataset.about, "bounds_from": found.reason})
+    opened = dataset.opened()
+    table = found.applied(opened, anyway=anyway).to_data()
+    asking = {word: value for word, value in dataset.asking.items() if word != BOUGHT}
+    asking |= found.bought(opened)
+    changed = replace(dataset, table=table, about={**dataset.about, "bounds_from": found.reason}, asking=asking)
     register(changed, book.open(dataset.population), update=True)
     return True

@@ -458,7 +458,10 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
         lines.append(f"  against  {_NEIGHBOURS[table['adjacency']]}")
         lines += [f"  column   {column} {kind}" for column, kind in table["columns"]]
         lines += [f"  bounds   {column} {typed(low)} to {typed(high)}" for column, low, high in table["bounds"]]
-        lines += [f"  SQL      {word} {_told(said)}" for word, said in dataset.asking.items()]
+        asking = {word: said for word, said in dataset.asking.items() if word != datasets.BOUGHT}
+        lines += [f"  SQL      {word} {_told(said)}" for word, said in asking.items()]
+        if datasets.BOUGHT in dataset.asking:
+            lines.append(f"  size     about {datasets.bought_words(dataset)}")
         lines += [f"  {field}: {text}" for field, text in dataset.about.items()]
         for line in lines:
             out.print(line, soft_wrap=True, markup=False)

@@ -43,9 +43,9 @@ Cells = Literal["even", "steep", "flat", "usual"]
 - ``flat``: as many in each group. No person has more.
 - ``usual``: even for half of the people, and steep for the others
 """
-SEEN: Final = 0.995
-"""Confidence at which a bin and the later ones must hold people to be seen. A bin that only noise fills would stand for
-people with more rows than all others together, and the limits would follow it."""
+SEEN: Final = 0.9998
+"""Confidence at which bins must hold people to be seen. It is compared with all runs of bins, about 400. A bin that
+only noise fills would stand for people with more rows than all others together, and the limits would follow it."""
 
 
 class Choice(NamedTuple):
@@ -114,19 +114,21 @@ class Sizes:
     def of(cls, noisy: Noisy, shift: int = 0) -> Sizes:
         """Return the people by size, from a noisy histogram.
 
-        A sum of b bins has sqrt(b) times the noise of one. Bins are seen as long as the people in them and in later
-        ones are more than noise alone would be. ``shift`` is -1 or 1 for an end of the 95 % intervals of such sums.
+        Bins are seen up to the last run of bins that holds more people than noise alone would. A sum of b bins has
+        sqrt(b) times the noise of one. ``shift`` is -1 or 1 for an end of the 95 % intervals of such sums.
         """
-        raw = np.cumsum(noisy.table[0][::-1])[::-1].astype(float)
-        spread = noisy.deviation * np.sqrt(np.arange(len(raw), 0, -1))
-        least, margin = (noisy.law.deviations(level) * spread for level in (SEEN, 0.95))
-        seen = next((k for k in range(1, len(raw)) if raw[k] <= least[k]), len(raw))
-        hidden = float(max(0.0, raw[seen] + margin[seen])) if seen < len(raw) else 0.0
+        counts = noisy.table[0]
+        least, half = (noisy.law.deviations(level) * noisy.deviation for level in (SEEN, 0.95))
+        seen = _seen(counts, least)
+        raw = np.cumsum(counts[:seen][::-1])[::-1]
         people = max(1.0, float(raw[0]))
-        moved = np.clip(raw + shift * margin, 0.0, people)
+        margin = half * np.sqrt(np.arange(seen, 0, -1))
+        moved = np.zeros(len(counts))
+        moved[:seen] = np.clip(raw + shift * margin, 0.0, people)
         moved[0] = people
-        moved[seen:] = 0.0
-        return cls(_falling(moved), seen, hidden, bool(raw[0] > least[0]))
+        later = len(counts) - seen
+        hidden = max(0.0, float(counts[seen:].sum()) + half * math.sqrt(later)) if later else 0.0
+        return cls(_falling(moved), seen, hidden, bool(raw[0] > least * math.sqrt(seen)))
 
     @property
     def people(self) -> float:
@@ -142,6 +144,20 @@ class Sizes:
     def largest(self) -> int:
         """The size at which the last bin that is seen ends."""
         return CANDIDATES[min(self.seen, len(CANDIDATES)) - 1]
+
+
+def _seen(counts: Numbers, least: float) -> int:
+    """Return the number of bins up to the end of the last run of bins that holds more people than noise alone would.
+
+    Of all such runs it is the one that begins last, and of those the shortest.
+    """
+    totals = np.concatenate([[0.0], np.cumsum(counts)])
+    for begin in range(len(counts) - 1, 0, -1):
+        sums = totals[begin + 1 :] - totals[begin]
+        is_more = sums > least * np.sqrt(np.arange(1, len(sums) + 1))
+        if is_more.any():
+            return begin + int(is_more.argmax()) + 1
+    return 1
 
 
 def _falling(values: Numbers) -> Numbers:
@@ -214,7 +230,7 @@ def _within(groups: Numbers, most: Numbers, limit: Numbers, cells: Cells) -> Num
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What people will ask: a count in each of some groups, at a known cost."""
+    """A count in each of some groups, at a known cost: the limits are chosen for it."""
 
     words: str
     """The question with its cost, for people."""

@@ -120,13 +120,13 @@ class Suggestion:
     """Caps and bounds, and the release they were read from."""
 
     caps: tuple[Cap, ...]
-    """Caps that a share ``within`` of the units keep to; empty where the caps are those of ``trade_off``."""
+    """Limits that a share ``within`` of the units keep to; empty where the limits are those of ``trade_off``."""
     bounds: tuple[Bound, ...]
     release: Release
     within: float | None
     beyond: float
     trade_off: TradeOff | None = None
-    """Caps with the least error; None with ``within``, and where single rows are protected."""
+    """Limits with the least error; None with ``within``, and where single rows are protected."""
 
     @property
     def limits(self) -> dict[str, int | None]:
@@ -251,7 +251,7 @@ class Asked:
     within: float | None
     beyond: float
     question: Question | None = None
-    """The question that caps are chosen for; None with ``within``, and where single rows are protected."""
+    """The question that limits are chosen for; None with ``within``, and where single rows are protected."""
 
     def release(
         self,
@@ -481,7 +481,7 @@ def _table(found: TradeOff, *, has_groups: bool) -> list[str]:
         columns = [Column("rows", columns[0].values)]
     columns += [
         Column("noise of a count", tuple(f"±{nearest(row.noise)}" for row in rows)),
-        Column("left out", tuple(f"{nearest(row.left_out)} ({_rounded(row.share)})" for row in rows)),
+        Column("left out (seen)", tuple(f"{nearest(row.left_out)} ({_rounded(row.share)})" for row in rows)),
         Column("error", tuple(nearest(row.total) for row in rows)),
         Column("", tuple("smallest" if row == found.best else "" for row in rows), is_text=True),
     ]

@@ -11,6 +11,7 @@ docs/theory/query-suggested-limits.md derives the criterion.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -43,7 +44,7 @@ Cells = Literal["even", "steep", "flat", "usual"]
 - ``flat``: as many in each group. No person has more.
 - ``usual``: even for half of the people, and steep for the others
 """
-SEEN: Final = 0.9998
+SEEN: Final = 0.99995
 """Confidence at which bins must hold people to be seen. It is compared with all runs of bins, about 400. A bin that
 only noise fills would stand for people with more rows than all others together, and the limits would follow it."""
 
@@ -111,19 +112,21 @@ class Sizes:
     """False if the noise hides how many people there are."""
 
     @classmethod
-    def of(cls, noisy: Noisy, shift: int = 0) -> Sizes:
+    def of(cls, noisy: Noisy, shift: int = 0, largest: int | None = None) -> Sizes:
         """Return the people by size, from a noisy histogram.
 
         Bins are seen up to the last run of bins that holds more people than noise alone would. A sum of b bins has
-        sqrt(b) times the noise of one. ``shift`` is -1 or 1 for an end of the 95 % intervals of such sums.
+        sqrt(b) times the noise of one. ``shift`` is -1 or 1 for an end of the 95 % intervals of such sums. No size is
+        above ``largest``, if it is public.
         """
-        counts = noisy.table[0]
+        bins = len(noisy.table[0])
+        counts = noisy.table[0][: bins if largest is None else bisect_left(CANDIDATES, largest) + 1]
         least, half = (noisy.law.deviations(level) * noisy.deviation for level in (SEEN, 0.95))
         seen = _seen(counts, least)
         raw = np.cumsum(counts[:seen][::-1])[::-1]
         people = max(1.0, float(raw[0]))
         margin = half * np.sqrt(np.arange(seen, 0, -1))
-        moved = np.zeros(len(counts))
+        moved = np.zeros(bins)
         moved[:seen] = np.clip(raw + shift * margin, 0.0, people)
         moved[0] = people
         later = len(counts) - seen
@@ -346,7 +349,7 @@ def trade_off(groups: Noisy | None, rows: Noisy, question: Question) -> TradeOff
 
     ``groups`` is None for a question about the whole table.
     """
-    sizes = _sizes(groups, rows, 0)
+    sizes = _sizes(groups, rows, question, 0)
     number = _number_of_groups(sizes[0], question)
     choices = all_choices(number)
     limits = Limits.of(choices)
@@ -355,7 +358,7 @@ def trade_off(groups: Noisy | None, rows: Noisy, question: Question) -> TradeOff
     lost = crowd.left_out(limits)
     at = int((noise + lost / number).argmin())
     # the best limits again, if the noise had moved the histograms to an end of their intervals
-    ends = [noise + Crowd.of(*_sizes(groups, rows, shift)).left_out(limits) / number for shift in (-1, 1)]
+    ends = [noise + Crowd.of(*_sizes(groups, rows, question, shift)).left_out(limits) / number for shift in (-1, 1)]
     near = [choices[at], *(choices[int(end.argmin())] for end in ends)]
     lines = {
         place: _line(place, choices, noise, lost / number, crowd.rows / number) for place in _shown(at, noise, lost)
@@ -386,8 +389,9 @@ def _ends(sizes: tuple[Sizes | None, Sizes], choice: Choice, number: int) -> tup
     return least, most
 
 
-def _sizes(groups: Noisy | None, rows: Noisy, shift: int) -> tuple[Sizes | None, Sizes]:
-    return None if groups is None else Sizes.of(groups, shift), Sizes.of(rows, shift)
+def _sizes(groups: Noisy | None, rows: Noisy, question: Question, shift: int) -> tuple[Sizes | None, Sizes]:
+    by_groups = None if groups is None else Sizes.of(groups, shift, question.groups)
+    return by_groups, Sizes.of(rows, shift)
 
 
 def _number_of_groups(sizes: Sizes | None, question: Question) -> int:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.digits import interval, nearest, percent, percent_up, plural, typed, with_interval
+from tallystick.digits import interval, nearest, people, percent, percent_up, plural, typed, with_interval
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.printing import visible
 from tallystick.publish.datasets import BOUGHT, find, register
@@ -481,7 +481,7 @@ def _table(found: TradeOff, *, has_groups: bool) -> list[str]:
         columns = [Column("rows", columns[0].values)]
     columns += [
         Column("noise of a count", tuple(f"±{nearest(row.noise)}" for row in rows)),
-        Column("left out (seen)", tuple(f"{nearest(row.left_out)} ({_rounded(row.share)})" for row in rows)),
+        Column("left out (seen)", tuple(f"{nearest(row.left_out)} ({nearest(100 * row.share, 2)} %)" for row in rows)),
         Column("error", tuple(nearest(row.total) for row in rows)),
         Column("", tuple("smallest" if row == found.best else "" for row in rows), is_text=True),
     ]
@@ -494,22 +494,28 @@ def _in_all(limits: Choice) -> str:
 
 def _notes(found: TradeOff, who: str) -> list[str]:
     """Return the lines under the table of limits: its question, rows that it cannot know, and how sure it is."""
-    groups = f"{found.groups:,} groups" if found.question.groups is not None else f"at least {found.groups:,} groups"
-    size = f"about {nearest(found.rows, 2)} rows"
-    where = f"a middle group of {size} ({groups})" if found.groups > 1 else size
-    said = [f"Error: noise and rows left out, for {found.question.words}, in {where}."]
+    known = "" if found.question.groups is not None else "at least "
+    has = (
+        f"{_size(found)} rows ({known}{people(found.groups, 'group')})" if found.groups > 1 else f"{_size(found)} rows"
+    )
+    what = "A middle group has" if found.groups > 1 else "There are"
+    said = [f"The error is noise and rows left out, for {found.question.words}.", f"{what} about {has}."]
     beyond = [
         f"up to {math.ceil(each.people):,} {who} {_beyond(name, each.size)}" for name, each in found.hidden.items()
     ]
     if beyond:
-        said.append(f"The noise may hide {', and '.join(beyond)}. The table does not count what they lose.")
+        said.append(f"Not seen: {', and '.join(beyond)}. The table does not count what they lose.")
     if found.best.total > MOSTLY_ERROR * found.rows:
         said.append("  The error is over a quarter of a group with any limits. Try: a higher cost or larger groups.")
     return said + _unsure_error(found, who)
 
 
+def _size(found: TradeOff) -> str:
+    return nearest(found.rows, 2)
+
+
 def _beyond(name: str, size: int) -> str:
-    return f"in more than {size:,} groups" if name == GROUPS_CAP else f"with more than {size:,} rows in a group"
+    return f"in more than {people(size, 'group')}" if name == GROUPS_CAP else f"with more than {size:,} rows in a group"
 
 
 def _open_error(found: TradeOff, limits: Openness) -> bool:

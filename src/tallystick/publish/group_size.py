@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.publish.datasets import BOUGHT
-from tallystick.tables.reporting.sizes import Usual, groups_digest, size_in
+from tallystick.tables.reporting.sizes import Size, Usual, groups_digest, size_in
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -19,33 +19,32 @@ MOST_ACCOUNTS: Final = 50
 
 
 def usual_size(plan: Plan, dataset: Dataset, account: Account) -> Usual | None:
-    """Return the rows in a group of middle size: registered, of the newest stored answer, or of a suggestion.
+    """Return the size of a middle group: registered, of a stored answer, or of a suggestion.
 
     Stored answers count that are about the groups of the plan, and that the caller may see. None if there is no such
     number. It depends on the plan and the ledger alone.
     """
     if dataset.group_size is not None:
-        return Usual(dataset.group_size, "the registered usual size", is_registered=True)
+        return Usual(dataset.group_size, dataset.group_size, "the registered usual size", is_registered=True)
     groups = groups_digest(plan.query.table, plan.query.columns)
     return _of_answers(groups, dataset, account) or _of_suggestion(groups, dataset)
 
 
 def _of_answers(groups: str, dataset: Dataset, account: Account) -> Usual | None:
-    """Return the middle group of the newest stored answer about these groups."""
+    """Return the middle group of the most exact stored answer about these groups; of equal ones the newest."""
     registered = account.ledger.datasets().get(dataset.name)
     if registered is None:
         return None
-    found: list[tuple[int, int]] = []
+    known: list[tuple[float, int, Size]] = []
     for payer in _payers(dataset, account):
         for charge, answer in payer.newest_answers(registered.sources):
-            rows = size_in(answer, groups)
-            if rows is not None:
-                found.append((charge, rows))
-                break
-    if not found:
+            size = size_in(answer, groups)
+            if size is not None:
+                known.append((size.noise, -charge, size))
+    if not known:
         return None
-    charge, rows = max(found)
-    return Usual(rows, f"the middle group of ledger entry {charge}")
+    _, charge, size = min(known)
+    return Usual(size.rows, size.people, f"the middle group of ledger entry {-charge}")
 
 
 def _payers(dataset: Dataset, account: Account) -> Iterator[Account]:
@@ -69,4 +68,4 @@ def _of_suggestion(groups: str, dataset: Dataset) -> Usual | None:
     known = dataset.asking.get(BOUGHT)
     if known is None or known["groups"] != groups:
         return None
-    return Usual(int(known["rows"]), f"a middle group by the suggestion of ledger entry {known['charge']}")
+    return Usual(int(known["rows"]), None, f"a middle group by the suggestion of ledger entry {known['charge']}")

@@ -13,7 +13,7 @@ import tallystick as ts
 from tallystick.errors import MostlyNoise
 from tallystick.ledger import Ledger
 from tallystick.tables.reporting.noise import is_noise, noise_lines, warned
-from tallystick.tables.reporting.sizes import Usual, size_in, sized
+from tallystick.tables.reporting.sizes import Size, Usual, size_in, sized
 from tallystick.tables.reporting.words import is_too_noisy
 
 ADD = "dataset add visits.csv --population patients --unit who --person patient --limit rho=1".split()
@@ -211,11 +211,29 @@ def test_a_count_within_its_noise_and_an_answer_of_an_earlier_version_are_no_siz
     asked = plan(0.1, n=ts.count())
     field = sized(asked)["sized"]
     answer = {"numbers": [[5, 60, 70]] * len(asked.noises), "sized": field}
-    assert size_in(answer, field["groups"]) == 60
-    assert size_in({**answer, "sized": {**field, "half": 60.0}}, field["groups"]) is None
+    assert size_in(answer, field["groups"]) == Size(60, None, field["rows"]["half"] / 60)
+    within = {**field, "rows": {**field["rows"], "half": 60.0}}
+    assert size_in({**answer, "sized": within}, field["groups"]) is None
     assert size_in({"numbers": [[5, 60, 70]]}, field["groups"]) is None
     assert size_in(answer, "other groups") is None
-    assert sized(plan(0.1, people=ts.count_units())) == {}
+    assert sized(plan(0.1, m=ts.histogram("age", [0, 50, 100]))) == {}
+
+
+def test_an_error_of_people_is_compared_with_people_and_one_of_rows_with_rows(
+    run: Any, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charge = paid(run, here, monkeypatch)["charge"]  # rows alone
+    both = [word.replace("measures count", "") for word in COUNT_PLAN]
+    both[both.index("count")] = "rows,people"
+    both[-1] = "0.0001"
+    lines = run(*both).out
+    assert f"rows (the middle group of ledger entry {charge})" in lines
+    assert "of 100 patients" in lines or "people" not in lines.partition("Noise")[2].partition("Limits")[0]
+    asked = run("query", "visits", *"--by ward --keys wards.csv --measures rows,people --why y --rho 0.3".split())
+    assert asked.code == 0, asked.errors
+    people = Usual(None, 40, "a size")
+    warning = warned(plan(1e-3, rows=ts.count(), people=ts.count_units()), people)
+    assert "in groups of 1,000 rows or fewer and in groups of 40 table (a size)" in warning.replace("whos", "table")
 
 
 def test_a_suggestion_buys_a_size_where_it_is_applied(run: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +300,7 @@ def test_every_measure_is_noise_in_a_small_group_and_not_in_a_large_one(measure:
 def test_a_plan_without_noise_to_speak_of_says_nothing() -> None:
     asked = plan(100, n=ts.count(), m=ts.mean("age", 0, 100))
     assert noise_lines(asked) == []
-    assert warned(asked) == warned(asked, Usual(10_000, "a size")) == ""
+    assert warned(asked) == warned(asked, Usual(10_000, 10_000, "a size")) == ""
     assert "Noise    " not in asked.explain()
 
 

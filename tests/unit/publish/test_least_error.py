@@ -370,3 +370,26 @@ def test_a_picture_shows_the_errors(tmp_path: Any) -> None:
     assert found.save_plot(tmp_path / "errors.svg").read_text().count("in all") >= 2
     with pytest.raises(ts.errors.Refused, match="no errors to draw"):
         drawn(ts.suggest_caps(visits(), by=["ward"], within=0.95, rho=0.1)).save_plot(tmp_path / "no.svg")
+
+
+def test_the_first_question_of_a_new_user_is_useful() -> None:
+    """70,000 ratings by 3,000 students, one of whom has 10^5 more; the limits of 95 % of them have more noise."""
+    rng = np.random.default_rng(38)
+    rows = np.array(world("students", rng)[0])
+    who, subject = np.nonzero(rows)
+    times = rows[who, subject]
+    data = pa.table({"student": np.repeat(who, times), "subject": np.repeat(subject, times)})
+    ratings = ts.Private(data).table(unit="student")
+    middle = float(np.median(rows[:-1].sum(axis=0)))
+    plans = {}
+    for within in (None, 0.95):
+        asked = ts.suggest_caps(ratings, by=["subject"], groups=14, within=within, rho=0.02)
+        found = drawn(asked, 3)
+        assert found.says_nothing == ""
+        grouped = found.applied(ratings).group_by("subject", keys=list(range(14)))
+        plans[within] = grouped.agg(n=ts.count()).plan(rho=0.02)
+    errors = {within: plan.error()["n"] for within, plan in plans.items()}
+    (counted,) = [values for part, values in run.integers(plans[None]).numbers.items() if part.kind == "rows"]
+    lost = middle - float(np.median(counted))
+    assert errors[None] + max(0.0, lost) < middle / 4
+    assert errors[None] < errors[0.95] * 0.8

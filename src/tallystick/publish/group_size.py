@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from tallystick.errors import TallystickError
 from tallystick.publish.datasets import BOUGHT
 from tallystick.tables.reporting.sizes import Size, Usual, groups_digest, size_in
 
@@ -36,11 +38,13 @@ def _of_answers(groups: str, dataset: Dataset, account: Account) -> Usual | None
     if registered is None:
         return None
     known: list[tuple[float, int, Size]] = []
-    for payer in _payers(dataset, account):
-        for charge, answer in payer.newest_answers(registered.sources):
-            size = size_in(answer, groups)
-            if size is not None:
-                known.append((size.noise, -charge, size))
+    # a reader who cannot read answers, or an altered answer: a price is shown all the same
+    with suppress(TallystickError):
+        for payer in _payers(dataset, account):
+            for charge, answer in payer.newest_answers(registered.sources):
+                size = size_in(answer, groups)
+                if size is not None:
+                    known.append((size.noise, -charge, size))
     if not known:
         return None
     _, charge, size = min(known)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from tallystick.tables.parts import Rows, Units
+from tallystick.tables.parts import UNITS, Part, Rows
 
 if TYPE_CHECKING:
     from tallystick.tables.aggregates import Measure
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 FIELD: Final = "sized"
 """The field of a stored answer about its groups; answers of earlier versions lack it."""
-COUNTS: Final = (Rows.kind, Units.kind)
-"""Parts whose numbers are sizes: rows and people of each group."""
+COUNTS: Final[Mapping[str, Part]] = {"rows": Rows(), "people": UNITS}
+"""Parts whose numbers are sizes of groups, by what they count."""
 CONFIDENCE: Final = 0.95
 
 
@@ -50,9 +50,11 @@ def groups_digest(table: Table, by: Sequence[str]) -> str:
 def sized(plan: Plan) -> dict[str, Any]:
     """Return the field of a stored answer about its groups; empty if the plan counts neither rows nor people."""
     counts = {}
-    for place, noise in enumerate(plan.noises):
-        if noise.part.kind in COUNTS:
-            counts[noise.part.kind] = {"place": place, "half": float(noise.law.half_width(1.0 - CONFIDENCE))}
+    places = {noise.part: place for place, noise in enumerate(plan.noises)}
+    for name, part in COUNTS.items():
+        if part in places:
+            law = plan.noises[places[part]].law
+            counts[name] = {"place": places[part], "half": float(law.half_width(1.0 - CONFIDENCE))}
     groups = groups_digest(plan.query.table, plan.query.columns)
     return {FIELD: {"groups": groups, **counts}} if counts else {}
 

@@ -110,14 +110,24 @@ class Account:
         self._last_terms: tuple[object, PrivacyLoss | None, str] = (None, None, "")
 
     @property
+    def is_allowance(self) -> bool:
+        """True if one person pays from this account, and the account above it pays the same."""
+        return self.kind == journal.ALLOWANCE
+
+    @property
+    def kind_in_words(self) -> str:
+        """The kind of the account as people read it: population, block or allowance."""
+        return "allowance" if self.is_allowance else self.kind
+
+    @property
     def shared_id(self) -> int:
         """The account that is meant when the same question is found again: that above an allowance."""
-        return self.path[1][0] if self.kind == journal.ALLOWANCE else self.id
+        return self.path[1][0] if self.is_allowance else self.id
 
     @property
     def promising(self) -> Account:
         """The account whose limit protects people: that above an allowance, from which others pay, too."""
-        above = self.parent if self.kind == journal.ALLOWANCE else None
+        above = self.parent if self.is_allowance else None
         return self if above is None else above
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here

@@ -268,6 +268,9 @@ class Store(Protocol):
     def user(self) -> str:
         """Who uses the store: a user of the operating system, or the role that the database has checked."""
 
+    def lacks(self, subject: str) -> bool:
+        """True if a subject is certainly not there: a user of this machine, or a role of the database."""
+
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort, where analysts do not look."""
 
@@ -305,13 +308,12 @@ class _Tried(Exception):
 
 
 @contextmanager
-def tried(store: Store, operation: str, *, dry_run: bool) -> Iterator[Transaction]:
-    """A write that is durable when the block ends, or with ``dry_run`` undone; refusals are the same."""
+def tried(store: Store, operation: str) -> Iterator[Transaction]:
+    """A write that is undone when the block ends; refusals are the same."""
     try:
         with store.write(operation) as transaction:
             yield transaction
-            if dry_run:
-                raise _Tried
+            raise _Tried
     except _Tried:
         pass
 

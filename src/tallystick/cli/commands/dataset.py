@@ -435,7 +435,7 @@ def list_(ledger: Place = None, as_json: Json = False) -> None:
 
 @app.command()
 def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
-    """Show a dataset: columns, limits, bounds, decisions and what is left of its budget."""
+    """Show columns, limits and bounds of a dataset. It also shows decisions, and what is left of its budget."""
     with opened(ledger) as book:
         dataset = datasets.find(name, book)
         account = book.open(dataset.population)

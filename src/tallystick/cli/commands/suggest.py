@@ -69,6 +69,7 @@ def suggest(
     delta: ask.Delta = None,
     pure: ask.Pure = False,
     key: ask.Key = None,
+    account: ask.Payer = None,
     apply: Apply = False,
     anyway: Anyway = False,
     plot: Plot = None,
@@ -84,7 +85,7 @@ def suggest(
 
     limits, columns = ask.intervals("ranges", ranges), ask.listed(by)
     cost, price = Cost(rho, epsilon, delta, pure=pure), ask.price("per_query", per_query)
-    kind = Caps(name, tuple(columns), limits, within, beyond, groups, price)
+    kind = Caps(name, tuple(columns), limits, within, beyond, groups, price, account=account)
     request, files = Request(kind, cost, key, why), Files(plot=plot)
     with opened(ledger) as book, working("suggesting") as tell:
         if plot is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tallystick.publish.catalogue import lists_of
-from tallystick.publish.datasets import check_column, find
+from tallystick.publish.datasets import check_column, find, payer
 from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer
 from tallystick.publish.suggest import BEYOND, details, lines, suggest_caps
@@ -39,11 +39,13 @@ class Caps(Kind):
     """The number of groups that tables will have; None: that of the registered lists of values."""
     per_query: Mapping[str, float] = field(default_factory=dict)
     """The cost of a table; empty: the registered one of a statement, else that of the suggestion."""
+    account: str | None = field(default=None, kw_only=True)
+    """The account to be charged: the population of the dataset, an allowance or a block of it."""
 
     def work(self, request: Request, book: Ledger) -> CapsWork:
         """Return the quantiles with their cost."""
         dataset = find(self.dataset, book)
-        account = book.open(dataset.population)
+        account = payer(dataset, book, self.account)
         table = dataset.opened(account)
         self._check_columns(table)
         options: dict[str, Any] = {

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Unavailable
 from tallystick.ledger import acting, erasure, first_write, governance, journal, opening, places, views
 from tallystick.ledger.account import Account, check_account
+from tallystick.ledger.actions import ACTIONS, YES
 from tallystick.ledger.authority import Act
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, encode_answer
 from tallystick.ledger.copies import CopyLock
@@ -653,6 +654,20 @@ class Ledger:
             int(done[0]), str(done[1]), final["at"],
         )  # fmt: skip
         return decode_answer(row[0]), receipt
+
+    def may_see_answers(self, account: Account) -> bool:
+        """True if who acts may see the stored answers of an account: in a ledger with roles, by the table of actions.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     ledger.may_see_answers(ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient"))
+        True
+        """
+        if not self.has_roles:
+            return True
+        population, _, _ = account.path[-1]
+        roles = self.writer.watch.book.authority.roles_of(self.actor, population)
+        return ACTIONS["replay"].cell(roles) == YES
 
     def _payer(self, transaction: Transaction, account_id: int) -> AccountRow:
         """An account that paid a stored charge; of a governed ledger as the chain has it."""

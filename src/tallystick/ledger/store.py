@@ -148,6 +148,10 @@ STATEMENTS: Final[dict[str, str]] = {
         "LEFT JOIN entry_text w ON w.entry = c.id AND w.field = 'why' "
         "WHERE l.account_id = ? AND c.id > ? ORDER BY c.id LIMIT ?"
     ),
+    "charges_newest": (
+        f"{CHARGE_READ} JOIN line l ON l.charge_id = c.id WHERE l.account_id = ? AND c.state = 'COMMITTED' "
+        "ORDER BY c.id DESC LIMIT ?"
+    ),
     "charge_entries": "SELECT c.id, e.body FROM charge c JOIN entry e ON e.seq = c.id ORDER BY c.id",
     "charge_move": "UPDATE charge SET state = ?, last_seq = ? WHERE id = ? AND state = ? AND fence = ?",
     "charge_lease": (

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Unavailable
 from tallystick.ledger import acting, erasure, first_write, governance, journal, opening, places, views
 from tallystick.ledger.account import Account, check_account
-from tallystick.ledger.actions import ACTIONS, YES
 from tallystick.ledger.authority import Act
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, encode_answer
 from tallystick.ledger.copies import CopyLock
@@ -663,11 +662,7 @@ class Ledger:
         ...     ledger.may_see_answers(ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient"))
         True
         """
-        if not self.has_roles:
-            return True
-        population, _, _ = account.path[-1]
-        roles = self.writer.watch.book.authority.roles_of(self.actor, population)
-        return ACTIONS["replay"].cell(roles) == YES
+        return self.may("replay", account.name)
 
     def _payer(self, transaction: Transaction, account_id: int) -> AccountRow:
         """An account that paid a stored charge; of a governed ledger as the chain has it."""

@@ -29,7 +29,7 @@ from tallystick.ledger.pay import CHARGE_LEASE, FAILED, Charge, Receipt
 from tallystick.ledger.registry import DatasetRow, Registered, registered
 from tallystick.ledger.replay import FORMAT_2, FORMAT_3, Book, WriterKey
 from tallystick.ledger.signing import Signer
-from tallystick.ledger.store import Probe, Store, Transaction, tried
+from tallystick.ledger.store import Probe, Row, Store, Transaction, tried
 from tallystick.ledger.team import Team
 from tallystick.ledger.texts import Tags, committed, is_answer, opens
 from tallystick.ledger.transfer import ANSWERS, export_lines, import_lines
@@ -434,7 +434,7 @@ class Ledger:
         return self.now() + int(seconds * 1000)
 
     def head(self) -> Position:
-        """The newest entry's position and hash: an anchor to keep elsewhere. Of a governed ledger, a key has sealed it."""
+        """The newest entry's position and hash, whose seal was checked if keys govern: an anchor to keep elsewhere."""
         with self.store.read() as transaction:
             book = None if self._is_inspected else self.believed(transaction)
             return journal.head(transaction) if book is None else self.writer.watch.position
@@ -650,9 +650,7 @@ class Ledger:
         sources = journal.sources_alike((DatasetRow(*row) for row in rows), asked.about.source)
         journal.require_asked(transaction, charge_id, entry, asked, sources)
 
-    def _require_told(
-        self, transaction: Transaction, charge_id: int, final: dict[str, Any], done: Sequence[Any] | None
-    ) -> None:
+    def _require_told(self, transaction: Transaction, charge_id: int, final: dict[str, Any], done: Row | None) -> None:
         """Refuse an answer that the chain of a governed ledger lacks, or calls erased or withheld. Rows do not count.
 
         A checkpoint lists no answers. For those before it a signature is enough, unless its key is retired: the thief

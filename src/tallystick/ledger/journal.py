@@ -11,6 +11,7 @@ Each function runs inside one write transaction and appends exactly one entry, o
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -496,11 +497,12 @@ def lines_of(entry: Mapping[str, Any]) -> list[tuple[int, int, int]]:
     >>> lines_of({"lines": [[2, 10, 0]]})
     [(2, 10, 0)]
     """
-    lines = entry.get("lines")
-    is_list = isinstance(lines, list) and all(isinstance(line, list) and len(line) == 3 for line in lines)
-    if not is_list or not all(type(number) is int for line in lines for number in line):
+    lines: list[tuple[Any, Any, Any]] | None = None
+    with contextlib.suppress(KeyError, TypeError, ValueError):
+        lines = [(account, a0, a1) for account, a0, a1 in entry["lines"]]
+    if lines is None or not all(type(number) is int for line in lines for number in line):
         raise LedgerIntegrity("the first entry of a charge was altered", remedies=[Remedy("verify_ledger")])
-    return [tuple(line) for line in lines]
+    return lines
 
 
 def shared_lines(transaction: Transaction, lines: Sequence[Sequence[int]]) -> tuple[tuple[int, int, int], ...]:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from tallystick.accounting import check
@@ -423,7 +424,7 @@ class Account:
         self,
         dataset: str,
         *,
-        source: str | None = None,
+        source: Path | str | None = None,
         note: str = "",
         fixed: Mapping[str, str | None] | None = None,
         least_price: PrivacyLoss | None = None,
@@ -438,8 +439,10 @@ class Account:
         every plan on the source must cost (default: rho 0.0001 or epsilon 0.01). ``marks`` are further facts by which
         the same data are recognised under another name.
         """
-        if source is not None and os.path.isdir(source):
-            raise InvalidInput("source", shown(source), "a file, or a text that names the data; register each file")
+        source = os.fspath(source) if isinstance(source, Path) else source
+        if source is not None and (not isinstance(source, str) or os.path.isdir(source)):
+            allowed = "a file, or a text that names the data; register each file"
+            raise InvalidInput("source", shown(source) if isinstance(source, str) else source, allowed)
         if source is not None and os.path.isfile(source):
             place, status = real_path(source), os.stat(source)
             source, inode = f"file {place}", f"inode {status.st_dev}:{status.st_ino}"  # as tables.identity names them

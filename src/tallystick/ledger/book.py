@@ -28,7 +28,7 @@ from tallystick.ledger.pay import CHARGE_LEASE, FAILED, Charge, Receipt
 from tallystick.ledger.registry import DatasetRow, Registered, registered
 from tallystick.ledger.replay import FORMAT_2, FORMAT_3, Book, WriterKey
 from tallystick.ledger.signing import Signer
-from tallystick.ledger.store import Probe, Store, Transaction, tried
+from tallystick.ledger.store import Probe, Row, Store, Transaction, tried
 from tallystick.ledger.team import Team
 from tallystick.ledger.texts import Tags, committed, is_answer, opens
 from tallystick.ledger.transfer import ANSWERS, export_lines, import_lines
@@ -87,6 +87,7 @@ class Ledger:
         is_there = expect_head is not None or older is not None or inspect
         create = create and not is_there  # a new ledger cannot contain a known head
         self._clock = clock
+        self._is_inspected = inspect
         config = _folder(config)
         self._config = config
         self._last: tuple[tuple[object, ...], Terms | None] = ((), None)
@@ -434,9 +435,10 @@ class Ledger:
         return self.now() + int(seconds * 1000)
 
     def head(self) -> Position:
-        """The newest entry's position and hash: an anchor to keep elsewhere."""
+        """The newest entry's position and hash, whose seal was checked if keys govern: an anchor to keep elsewhere."""
         with self.store.read() as transaction:
-            return journal.head(transaction)
+            book = None if self._is_inspected else self.believed(transaction)
+            return journal.head(transaction) if book is None else self.writer.watch.position
 
     # -- accounts
 
@@ -631,7 +633,7 @@ class Ledger:
             keys = self.writer.keys_now(transaction, None if anchor is None else Position(*anchor))
             final = journal.stored_entry(transaction, charge.last_seq)
             if keys:
-                self._require_told(transaction, charge.id, final)
+                self._require_told(transaction, charge.id, final, done)
             if keys and max(charge.id, charge.last_seq) < keys[0].added:
                 require_vouched(transaction, self.id, keys, charge.id, reserved, str(final.get("answer_hash")))
             if row is None and self._is_erased(transaction, charge.id):
@@ -639,7 +641,7 @@ class Ledger:
             if asked is not None:
                 self._require_asked(transaction, charge.id, reserved, asked)
             lines = []
-            for account_id, a0, a1 in reserved["lines"]:
+            for account_id, a0, a1 in journal.lines_of(reserved):
                 account = self._payer(transaction, account_id)
                 lines.append((account.id, account.name, account.filter, a0, a1))
         is_its = (final.get("kind"), final.get("charge")) == ("commit", charge.id)
@@ -682,11 +684,12 @@ class Ledger:
         sources = journal.sources_alike((DatasetRow(*row) for row in rows), asked.about.source)
         journal.require_asked(transaction, charge_id, entry, asked, sources)
 
-    def _require_told(self, transaction: Transaction, charge_id: int, final: dict[str, Any]) -> None:
+    def _require_told(self, transaction: Transaction, charge_id: int, final: dict[str, Any], done: Row | None) -> None:
         """Refuse an answer that the chain of a governed ledger lacks, or calls erased or withheld. Rows do not count.
 
         A checkpoint lists no answers. For those before it a signature is enough, unless its key is retired: the thief
-        of a key can sign in place of an earlier entry.
+        of a key can sign in place of an earlier entry. ``done`` is the row of the last entry of the charge, whose
+        position a receipt names.
         """
         book = self.believed(transaction)
         if book is None:
@@ -705,6 +708,7 @@ class Ledger:
             raise Refused(f"the answer of ledger entry {charge_id} was erased. Asked again, it is charged again")
         if any(number == charge_id and row[1] is None for (number, _), row in book.quarantines.items()):
             raise Unavailable(FAILED)
+        self.writer.watch.require_position(transaction, done)
 
     def _is_erased(self, transaction: Transaction, charge_id: int) -> bool:
         """True if an entry says that the answer of a charge was erased."""
@@ -973,7 +977,8 @@ class Ledger:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Ledger {self.id[:8]} at entry {self.head().seq}>"
+        with self.store.read() as transaction:
+            return f"<Ledger {self.id[:8]} at entry {journal.head(transaction).seq}>"
 
     def _repr_html_(self) -> str:
         return views.ledger_html(self)
@@ -1107,8 +1112,9 @@ def _checked_place(given: Place | Path | str) -> Place:
     text = str(given)
     if place.path is None:
         return place
-    if is_foreign_url(text) or "\0" in text or not text:
-        raise InvalidInput("ledger", shown(text), "a file path or a postgresql:// URL")
+    printable = text.encode(errors="replace").decode()
+    if is_foreign_url(text) or "\0" in text or not text or printable != text:
+        raise InvalidInput("ledger", shown(printable), "a file path in UTF-8 or a postgresql:// URL")
     if text == ":memory:":  # SQLite's word for a database that is gone with its process; here it would name a file
         raise InvalidInput("ledger", text, "a file path: a record that ends with its process records nothing")
     return place

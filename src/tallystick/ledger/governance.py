@@ -269,6 +269,8 @@ class Watch:
     position: Position = START
     notes: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Salts and texts that were found to open a commitment."""
+    ancestors: set[Position] = field(default_factory=set)
+    """Earlier positions that were found to lead to this one."""
 
     def follow(self, transaction: Transaction, ledger: str, trusted: set[str], sealed: int) -> None:
         """Replay the entries that are new since the last call.
@@ -342,6 +344,7 @@ class Watch:
     def forget(self) -> None:
         """Begin again with the next turn."""
         self.book, self.position = Book(), START
+        self.ancestors.clear()
 
     def _apply(self, seq: int, stored: str, body: str, made: dict[str, Any] | None = None) -> None:
         """Apply one entry. ``made`` are its fields if this turn made it."""
@@ -408,6 +411,18 @@ class Watch:
                 name = name_among(retired, known, [source])
                 if name is not None:
                     raise refusal_of_retired(name)
+
+    def require_position(self, transaction: Transaction, row: Row | None) -> None:
+        """Raise ``LedgerIntegrity`` unless an entry leads to the replayed end, with the number and hash of its row.
+
+        A receipt names both. A host that opens the ledger for the first time believes the hash.
+        """
+        if row is None:
+            raise _altered("an entry is missing")
+        found = Position(int(row[0]), str(row[1]))
+        if found not in self.ancestors:
+            require_chain(transaction, found, self.position)
+            self.ancestors.add(found)
 
     def require_read(self, rows: Sequence[DatasetRow], bodies: Mapping[int, Any]) -> None:
         """Raise ``LedgerIntegrity`` unless these registrations, with notes and entries, are those of the chain."""

@@ -11,6 +11,7 @@ Each function runs inside one write transaction and appends exactly one entry, o
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -512,7 +513,7 @@ def _is_about(
     """True if the first entry of a charge is about this request, on one of these sources if it names one."""
     if "space" not in entry:  # of format 2
         return entry.get("request") in [request_digest(about.lines, about.plan, text) for text in about.texts]
-    if entry.get("plan") != about.plan or shared_lines(transaction, entry.get("lines", [])) != about.lines:
+    if entry.get("plan") != about.plan or shared_lines(transaction, lines_of(entry)) != about.lines:
         return False
     if about.source is not None and entry.get("source") not in sources:
         return False
@@ -530,6 +531,20 @@ def sources_alike(datasets: Iterable[DatasetRow], source: str | None) -> set[str
     rows = list(datasets)
     names = {row.name for row in rows if row.source == source}
     return {source, *(row.source for row in rows if row.name in names and row.source is not None)}
+
+
+def lines_of(entry: Mapping[str, Any]) -> list[tuple[int, int, int]]:
+    """The account and the amounts of each line in the first entry of a charge. Raise ``LedgerIntegrity`` without them.
+
+    >>> lines_of({"lines": [[2, 10, 0]]})
+    [(2, 10, 0)]
+    """
+    lines: list[tuple[Any, Any, Any]] | None = None
+    with contextlib.suppress(KeyError, TypeError, ValueError):
+        lines = [(account, a0, a1) for account, a0, a1 in entry["lines"]]
+    if lines is None or not all(type(number) is int for line in lines for number in line):
+        raise LedgerIntegrity("the first entry of a charge was altered", remedies=[Remedy("verify_ledger")])
+    return lines
 
 
 def shared_lines(transaction: Transaction, lines: Sequence[Sequence[int]]) -> tuple[tuple[int, int, int], ...]:

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Remedy, TallystickError, Unavailable
 from tallystick.ledger.chain import own_file
-from tallystick.ledger.places import names_of_file
+from tallystick.ledger.places import FILE, names_of_file
 from tallystick.ledger.store import (
     STATEMENTS,
     Check,
@@ -92,8 +92,9 @@ class SqliteStore:
     pauses: tuple[float, ...] = (0.02, 0.1)
 
     def __init__(self, path: Path, *, create: bool, probe: Probe | None = None) -> None:
-        self._names = names_of_file(path)
-        self.path = Path(os.path.realpath(path))  # the log and the gate are beside the file itself, not beside a link
+        given, real = names_of_file(path)  # its links are resolved once
+        self._names = (given, real)
+        self.path = Path(real.removeprefix(FILE))  # the log and the gate are beside the file itself, not beside a link
         self._name = str(self.path)  # every write looks at it
         self.place = Place.of(path)
         self._probe = probe

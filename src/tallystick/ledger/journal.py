@@ -24,6 +24,7 @@ from tallystick.ledger.filters import LARGEST, UNITS_0, Amount, Filter
 from tallystick.ledger.retirement import require_not_retired
 from tallystick.ledger.store import Row, Transaction
 from tallystick.ledger.texts import (
+    ALTERED,
     AUTO,
     ERASED,
     NAMED,
@@ -311,6 +312,15 @@ def linked_entry(transaction: Transaction, position: Position) -> dict[str, Any]
     if row is None or before is None or link(str(before[1]), str(row[2])) != position.hash:
         raise LedgerIntegrity(f"entry {position.seq} was altered", remedies=[Remedy("verify_ledger")])
     return fields_of(position.seq, str(row[2]))
+
+
+def text_shown(transaction: Transaction, seq: int, name: str) -> str:
+    """A text beside the chain, as people may read it: one that was edited in the store is not shown."""
+    row = transaction.row("text_at", seq, name)
+    if row is None:
+        return ERASED
+    salt, body = map(str, row)
+    return body if opens(str(stored_entry(transaction, seq).get(name)), salt, body) else ALTERED
 
 
 def entry_body(transaction: Transaction, seq: int) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def introduce(ledger: Ledger, transaction: Transaction, turn: Turn, operation: s
     if ledger.captured is not None:
         turn.capture = ledger.captured
     if book is not None and has_roles:
-        turn.seen = _reader(book)
+        turn.seen, turn.items = _reader(book), book.items
         problem = None if book.authority.is_active(act.principal) else unknown(ledger)
         if problem is not None and operation not in FINISHING_OPERATIONS:
             raise problem

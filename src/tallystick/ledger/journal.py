@@ -222,6 +222,8 @@ class Turn:
     """Takes the entries of a turn that is undone: what a request asks for."""
     seen: Callable[[Mapping[str, Any]], tuple[int, ...]] | None = None
     """The state that an effect depends on, before a turn that is undone."""
+    items: Collection[tuple[int, int]] = ()
+    """Items of streams that were used, in a ledger with roles: each principal has own keys, and items are for all."""
     started: list[int] = field(default_factory=list)
     """Charges that began or started in this turn."""
     beside: set[str] = field(default_factory=set)
@@ -534,7 +536,8 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     higher fence, so that its first holder can no longer start it, or given back if another principal made it; an
     expired execution is burned.
     """
-    has_roles = isinstance(transaction.turn, Turn) and transaction.turn.judge is not None
+    turn = transaction.turn
+    has_roles = isinstance(turn, Turn) and turn.judge is not None
     known = None
     if request.named:
         known = charge_under(transaction, request.principal, request.space, request.key, has_roles=has_roles)
@@ -543,6 +546,8 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     if known is not None:
         require_same(transaction, known, request.about)
         refund(transaction, known, at, why="lease expired", principal=request.principal)
+    if isinstance(turn, Turn) and request.item in turn.items:
+        raise IdempotencyConflict(f"key {request.key!r} is that of an item which another principal took")
     if request.source is not None:
         admit(transaction, request.source, request.lines)
         require_not_retired(transaction, request.beside)

@@ -304,6 +304,13 @@ def config_directory() -> Path:
     return home / "tallystick"
 
 
+def make_own_folder(folder: Path) -> None:
+    """Make a folder that only this user can open, and each missing one above it: a umask may let others write there."""
+    if not folder.is_dir():
+        make_own_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def own_file(path: Path | str, flags: int) -> int:
     """Open a small file of ours, mode 0600. A link in its place is refused: it could lead to any file of the user."""
     try:
@@ -414,7 +421,7 @@ class AnchorFile:
 
     def _open(self) -> int:
         if self._descriptor is None or self._process != os.getpid():
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_own_folder(self.path.parent)
             self._descriptor = own_file(self.path, os.O_RDWR | os.O_CREAT)
             self._process = os.getpid()
         return self._descriptor

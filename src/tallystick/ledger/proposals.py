@@ -19,7 +19,10 @@ Names = Mapping[str, str]
 
 
 def in_words(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Names, note: str) -> str:
-    """The change that a request asks for. ``was`` is the state that the requester saw, ``note`` that about a dataset."""
+    """The change that a request asks for.
+
+    ``was`` is the state that the requester saw, and ``note`` the text about a dataset.
+    """
     try:
         return _WORDS[effect["kind"]](effect, was, book, names, note)
     except (InvalidInput, ValueError, TypeError, LookupError):  # of another program; it cannot be carried out either

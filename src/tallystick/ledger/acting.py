@@ -16,7 +16,7 @@ from tallystick.errors import LedgerIntegrity, NotAuthorised, Remedy
 from tallystick.ledger import journal
 from tallystick.ledger.authority import FINISHING, PERSON, Act, Authority, Forbidden, State, Token, effect_of, seen
 from tallystick.ledger.texts import committed, opens
-from tallystick.ledger.users import name_in
+from tallystick.ledger.users import CHOSEN, name_in
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
@@ -71,6 +71,8 @@ def introduce(ledger: Ledger, transaction: Transaction, turn: Turn, operation: s
     book = ledger.writer.book_to_write(transaction)
     has_roles = book is not None and book.authority.since is not None
     known = ledger.acting if has_roles else None
+    if has_roles and known is None:
+        require_own_name(ledger)
     own = _own_principal(ledger, transaction, book) if known is None else known.principal
     turn.act = act = known or Act(own or new_principal())
     if ledger.captured is not None:
@@ -87,6 +89,16 @@ def introduce(ledger: Ledger, transaction: Transaction, turn: Turn, operation: s
             transaction, "principal_add", ledger.now(),
             principal=act.principal, person=PERSON, owner=None, subject=committed(ledger.subject),
         )  # fmt: skip
+
+
+def require_own_name(ledger: Ledger) -> None:
+    """Refuse a user whose name says nothing: roles are given to names."""
+    if ledger.subject.startswith(CHOSEN):
+        raise NotAuthorised(
+            "this process runs in a user namespace, where a user can take the name of another one. Nothing was "
+            "changed. Run it outside, as in: no 'unshare', no container without root",
+            code="chosen_name",
+        )
 
 
 def _reader(book: Book) -> Callable[[Mapping[str, Any]], tuple[int, ...]]:

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, NotAuthorised, Refused, Remedy, Unavailable
 from tallystick.ledger import erasure, journal, opening, registry
-from tallystick.ledger.acting import Proposed, name_at, new_principal, new_token, principal_of, token_digest
+from tallystick.ledger.acting import (
+    Proposed,
+    name_at,
+    new_principal,
+    new_token,
+    principal_of,
+    require_own_name,
+    token_digest,
+)
 from tallystick.ledger.actions import ANALYST, CLASSES, OWNER, ROLES
 from tallystick.ledger.authority import (
     APPROVE,
@@ -470,15 +478,19 @@ class Team:
         """Begin roles: from then on every action needs one. The caller becomes the operator, and the first owner."""
         ledger = self.ledger
         check_reason(why)
+        require_own_name(ledger)
         with ledger.write("roles", dry_run=dry_run) as transaction:
             if transaction.turn.governed is None:
                 raise Refused("roles need a governed ledger. Govern it first", code="not_governed")
             if ledger.has_roles:
                 raise Refused("this ledger has roles already. Nothing was changed", code="has_roles")
             position = journal.append(transaction, "roles", ledger.now(), why=committed(why))
-        for account in [] if dry_run else ledger.accounts():
-            if account.parent is None:
-                self.grant(ledger.actor, OWNER, account.name, why=why)
+            for account in (journal.AccountRow(*row) for row in transaction.rows("accounts")):
+                if account.parent_id is None:
+                    journal.append(
+                        transaction, "role_grant", ledger.now(), principal=transaction.turn.act.principal, role=OWNER,
+                        population=account.id, why=committed(why),
+                    )  # fmt: skip
         return position.seq
 
     def add(self, name: str, *, dry_run: bool = False) -> str:

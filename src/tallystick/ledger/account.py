@@ -393,9 +393,9 @@ class Account:
         every plan on the source must cost (default: rho 0.0001 or epsilon 0.01). ``marks`` are further facts by which
         the same data are recognised under another name.
         """
-        if source is not None and os.path.isdir(source):
+        if isinstance(source, str) and os.path.isdir(source):
             raise InvalidInput("source", shown(source), "a file, or a text that names the data; register each file")
-        if source is not None and os.path.isfile(source):
+        if isinstance(source, str) and os.path.isfile(source):
             place, status = real_path(source), os.stat(source)
             source, inode = f"file {place}", f"inode {status.st_dev}:{status.st_ino}"  # as tables.identity names them
             marks = {*marks, source, inode, f"{inode}@{status.st_mtime_ns}"}

@@ -62,6 +62,17 @@ def checked(argument: str, value: object, longest: int = NAME_LENGTH, *, empty: 
     return value
 
 
+def check_text(argument: str, text: object) -> None:
+    """Raise unless this is a text that a store can hold. No error quotes it: it may be long, or hold a password.
+
+    >>> check_text("name", "clinic")
+    """
+    if not isinstance(text, str):
+        raise InvalidInput(argument, type(text).__name__, "a text")
+    if text.encode(errors="replace").decode() != text:
+        raise InvalidInput(argument, "a text that is not UTF-8", "a text of Unicode characters")
+
+
 PLACEHOLDER: Final = "text"
 """The word that stands for a reason in help."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tallystick.errors import InvalidInput, Refused, Remedy, Retired, Unavailable
 from tallystick.ledger import journal, retirement
 from tallystick.ledger.budget import Budget
-from tallystick.ledger.chain import PLAN_LENGTH, check_reason, checked, digest
+from tallystick.ledger.chain import PLAN_LENGTH, check_reason, check_text, checked, digest
 from tallystick.ledger.filters import Amount
 from tallystick.ledger.journal import ChargeRow, default_least
 from tallystick.ledger.texts import committed
@@ -114,8 +114,8 @@ def register(
     checked("note", note, PLAN_LENGTH, empty=True)
     if retirement.ends(note):
         raise InvalidInput("note", note, "a note about the data; retire() and remove() write the notes that end it")
-    if source is not None and source.encode(errors="replace").decode() != source:  # no error may quote the text
-        raise InvalidInput("source", "a text that is not UTF-8", "a text of Unicode characters")
+    if source is not None:
+        check_text("source", source)
     source_digest = None if source is None else digest(source)
     listed = sorted(set(marks))  # names of files may hold any character; they are stored as JSON
     least = _least(account, least_price)
@@ -240,6 +240,7 @@ LEAST_OF_REMOVED: Final = 1
 
 def _registration(transaction: Transaction, account: Account, name: str) -> DatasetRow:
     """The newest registration of a name for an account; refused if it has ended."""
+    check_text("dataset", name)
     row = transaction.row("dataset_named", name)
     if row is None or retirement.is_removed(DatasetRow(*row).note):
         raise InvalidInput("dataset", name, "the name of a registered dataset")

@@ -21,7 +21,7 @@ PATIENCE: Final = 30.0
 
 
 class Queue:
-    """The lock of a file. A file that cannot be opened has none.
+    """The lock of a file. Where the file cannot be opened, every process has its turn at once.
 
     >>> import tempfile
     >>> queue = Queue(Path(tempfile.mkdtemp()) / "gate")

@@ -13,7 +13,7 @@ UID_MAP: Final = Path("/proc/self/uid_map")
 CHOSEN: Final = "namespace user "
 """Begins the subject of a user who may have chosen its name. No command names it, so it has no role."""
 _WHOLE: Final = 2**16
-"""Users of a namespace that is a system of its own, as those of containers are."""
+"""Least number of users in the namespace of a whole system, such as a container."""
 
 
 def user_of_system() -> str:

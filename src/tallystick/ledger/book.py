@@ -9,7 +9,6 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from operator import is_
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Unavailable
 from tallystick.ledger import acting, erasure, first_write, governance, journal, opening, places, views
 from tallystick.ledger.account import Account, check_account
+from tallystick.ledger.actions import ACTIONS, YES
 from tallystick.ledger.authority import Act
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, check_text, checked, decode_answer, encode_answer
 from tallystick.ledger.copies import CopyLock
@@ -188,7 +188,7 @@ class Ledger:
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.acting = Act(checked("principal", principal), via)
+        other.acting = Act(str(checked("principal", principal)), via)
         return other
 
     def with_token(self, token: str) -> Ledger:
@@ -238,7 +238,8 @@ class Ledger:
     @contextlib.contextmanager
     def write(self, operation: str, *, dry_run: bool = False) -> Iterator[Transaction]:
         """A write by who acts here: durable when the block ends, or with ``dry_run`` undone."""
-        with tried(self.store, operation, dry_run=dry_run or self.captured is not None) as transaction:
+        is_undone = dry_run or self.captured is not None
+        with tried(self.store, operation) if is_undone else self.store.write(operation) as transaction:
             turn = transaction.turn
             if isinstance(turn, journal.Turn):
                 turn.introduce = lambda changed, begun: acting.introduce(self, changed, begun, operation)
@@ -586,7 +587,7 @@ class Ledger:
         """Return the request with its cost, remembered for the last one: a busy service repeats its requests."""
         last, terms = self._last
         plan = (loss, delta, request, source, older_request, *accounts)
-        if terms is None or len(last) != len(plan) or not all(map(is_, last, plan)):
+        if terms is None or len(last) != len(plan) or not all(map(_is_known, last, plan)):
             amounts = [account.price(loss, delta=delta) for account in accounts]
             lines = tuple((account, amount.a0, amount.a1) for account, amount in zip(accounts, amounts, strict=True))
             terms = Terms.of(lines, loss.to_json(), request, source, older_request)
@@ -630,6 +631,20 @@ class Ledger:
             int(done[0]), str(done[1]), final["at"],
         )  # fmt: skip
         return decode_answer(row[0]), receipt
+
+    def may_see_answers(self, account: Account) -> bool:
+        """True if who acts may see the stored answers of an account: in a ledger with roles, by the table of actions.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     ledger.may_see_answers(ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient"))
+        True
+        """
+        if not self.has_roles:
+            return True
+        population, _, _ = account.path[-1]
+        roles = self.writer.watch.book.authority.roles_of(self.actor, population)
+        return ACTIONS["replay"].cell(roles) == YES
 
     def _payer(self, transaction: Transaction, account_id: int) -> AccountRow:
         """An account that paid a stored charge; of a governed ledger as the chain has it."""
@@ -764,6 +779,17 @@ class Ledger:
         with self.store.read() as transaction:
             return list(self.writer.keys_now(transaction, None if anchor is None else Position(*anchor)))
 
+    def reason_of(self, entry: int) -> str:
+        """The reason of an entry: ``(erased)`` after an erasure, and empty if entries of this kind do not have one.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     ledger.reason_of(ledger.govern(why="a team uses it"))
+        'a team uses it'
+        """
+        with self.store.read() as transaction:
+            return str(journal.entry_body(transaction, entry).get("why", ""))
+
     def erase(self, *entries: int, why: str, answers: bool = False, dry_run: bool = False) -> Erased:
         """Remove the texts of these entries: reasons, keys and questions. ``answers`` removes answers as well.
 
@@ -847,6 +873,11 @@ class Ledger:
 
 _CHANGING: Final = AccountRow._fields.index("limit0")
 """The first column of an account that can change; those before it are fixed when it is opened."""
+
+
+def _is_known(one: object, two: object) -> bool:
+    """True for one object, and for two equal plain texts. Equal numbers can be written in two ways."""
+    return one is two or (type(one) is type(two) is str and one == two)
 
 
 def _edited_account(number: int) -> LedgerIntegrity:

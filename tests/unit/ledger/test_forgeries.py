@@ -180,14 +180,26 @@ def test_a_writer_does_not_sign_for_a_charge_whose_entry_was_edited_while_it_ran
     edited(place, *with_other_key(place, charge.id, "next week"))
     head = ledger.head()
     if is_checked:
-        with pytest.raises(LedgerIntegrity, match="signature of an answer is wrong"):
+        with pytest.raises(LedgerIntegrity, match="was altered"):
             charge.commit("an answer")
         assert ledger.head() == head
         assert rows_of(place, "SELECT * FROM answer WHERE charge_id = ?", charge.id) == []
     else:
-        monkeypatch.setattr(replay, "verified", lambda *given: True)
+        monkeypatch.setattr(journal.Turn, "beginning", lambda turn, transaction, row: entry_of(place, row.id))
         charge.commit("an answer")
         assert stored_under("next week")(people)[0] == "an answer"
+
+
+def test_a_signature_covers_what_the_chain_says_of_a_charge(ledger, people, governed, place, monkeypatch):
+    """Also if the edit of its first entry is not noticed."""
+    charge = spend(people, 5, key="running").begin()
+    edits = with_other_key(place, charge.id, "next week")
+    edited(place, *edits)
+    monkeypatch.setattr(journal, "digest", lambda text: ledger.writer.watch.book.digests[charge.id])
+    charge.commit("an answer")
+    monkeypatch.undo()
+    with pytest.raises(LedgerIntegrity, match="no valid signature"):
+        stored_under("next week")(people)
 
 
 # -- keys, chains and anchors
@@ -903,7 +915,7 @@ def test_the_anchor_moves_to_what_was_sealed_and_not_to_what_the_store_calls_new
     if "://" in place:
         pytest.skip("a client of PostgreSQL does not ask for the newest entry after its turn")
     newest = ledger.store._newest_committed
-    ledger.store._newest_committed = lambda: (newest()[0], "ab" * 32)
+    ledger.store._newest_committed = lambda is_alone: (newest(is_alone)[0], "ab" * 32)
     answered(people, "more", 1)
     assert ledger._anchor.read() == ledger.head()
 

@@ -18,7 +18,7 @@ from tallystick.ledger import acting, erasure, first_write, governance, journal,
 from tallystick.ledger.account import Account, check_account
 from tallystick.ledger.actions import ACTIONS, YES
 from tallystick.ledger.authority import Act
-from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, encode_answer
+from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, check_text, checked, decode_answer, encode_answer
 from tallystick.ledger.copies import CopyLock
 from tallystick.ledger.erasure import Erased
 from tallystick.ledger.filters import LARGEST
@@ -493,6 +493,7 @@ class Ledger:
 
     def account_row(self, name: str) -> AccountRow:
         """The account's numbers now."""
+        check_text("name", name)
         with self.store.read() as transaction:
             row = transaction.row("account_named", name)
             known = [AccountRow(*each).name for each in transaction.rows("accounts")] if row is None else []
@@ -569,8 +570,8 @@ class Ledger:
         """A charge on several accounts, all or none, not yet taken: enter it, or call ``reserve()``."""
         for account in accounts:
             check_account(account)
-        _check_text("request", request)
-        _check_text("source", source)
+        check_text("request", request)
+        check_text("source", source)
         if not accounts or len({account.id for account in accounts}) != len(accounts):
             raise InvalidInput("accounts", [a.name for a in accounts], "one or more different accounts")
         terms = self._terms(loss, tuple(accounts), delta, request, source, older_request)
@@ -893,14 +894,6 @@ def _edited_account(number: int) -> LedgerIntegrity:
 def _check_number(argument: str, number: object, of: str) -> None:
     if type(number) is not int or not 0 < number <= LARGEST:
         raise InvalidInput(argument, number, f"the number of {of}")
-
-
-def _check_text(argument: str, text: object) -> None:
-    """Raise unless this is a text that a store can hold. No error quotes it: it may be long."""
-    if not isinstance(text, str):
-        raise InvalidInput(argument, type(text).__name__, "a text")
-    if text.encode(errors="replace").decode() != text:
-        raise InvalidInput(argument, "a text that is not UTF-8", "a text of Unicode characters")
 
 
 def _folder(config: object) -> Path | None:

@@ -97,7 +97,7 @@ def _reader(book: Book) -> Callable[[Mapping[str, Any]], tuple[int, ...]]:
 def _own_principal(ledger: Ledger, transaction: Transaction) -> str | None:
     """The id of the user, looked up once for a process; None if no entry names the user."""
     known = ledger.writer.actors.get(ledger.subject) or principal_of(transaction, ledger.subject)
-    if known is not None:
+    if known is not None and transaction.turn.sealed is None:  # an entry of this transaction may still be undone
         ledger.writer.actors[ledger.subject] = known
     return known
 

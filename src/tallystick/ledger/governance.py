@@ -531,11 +531,21 @@ class Writer:
         if turn.governed is None:
             return None
         keys = self.keys_at(transaction, turn.governed, turn.first)
-        trusted = {key.public for key in keys if key.retired is None}
-        self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
+        is_followed = turn.sealed is not None and self.watch.position == turn.first  # by ``end_block``
+        if not is_followed:
+            trusted = {key.public for key in keys if key.retired is None}
+            self.watch.follow(transaction, self.ledger, trusted, (turn.sealed or turn.first).seq)
         self.watch.require_end(turn.first)
         self.require_keys(keys)
         return self.watch.book
+
+    def end_block(self, transaction: Transaction) -> None:
+        """Replay what a block of a combined transaction wrote. What breaks a rule then undoes this block alone."""
+        turn, latest = transaction.turn, Position(*(transaction.latest or START))
+        if turn.governed is not None and latest != turn.first:
+            trusted = {key.public for key in self.keys[1] if key.retired is None}
+            self.watch.follow(transaction, self.ledger, trusted, (turn.sealed or turn.first).seq)
+            self.watch.require_end(latest)
 
     def end(self, transaction: Transaction) -> None:
         """Seal what was written in a turn, once the tables agree with the chain."""

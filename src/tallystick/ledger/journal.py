@@ -225,6 +225,8 @@ class Turn:
     """Charges that began or started in this turn."""
     beside: set[str] = field(default_factory=set)
     """Digests of the other sources that these charges read."""
+    sealed: Position | None = None
+    """The entry whose seal was checked, if other blocks of the same transaction wrote after it (combiner.py)."""
 
     @classmethod
     def note_start(cls, transaction: Transaction, charge_id: int, beside: Sequence[str] = ()) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +26,7 @@ from tallystick.ledger.store import (
     NotChecked,
     Probe,
     Row,
+    elapsed,
     pending,
     unlocked,
 )
@@ -261,19 +261,21 @@ class PostgresStore:
         return f"database role {name}"
 
     def seconds(self) -> float:
-        """Seconds since 1970 by the server's clock, so that clients whose clocks differ agree when a lease ends."""
-        with self._mutex, self._translated():
-            connection = self._connected()
-            if _elapsed() - self._clock[1] > CLOCK_AGE:
-                self._set_clock(connection)
+        """Seconds since 1970 by the server's clock, so that clients whose clocks differ agree when a lease ends.
+
+        The time is known for a while, so this seldom waits for a thread that has the connection.
+        """
+        if self._process != os.getpid() or elapsed() - self._clock[1] > CLOCK_AGE:
+            with self._mutex, self._translated():
+                self._set_clock(self._connected())
         server, then = self._clock
-        return server + (_elapsed() - then)
+        return server + (elapsed() - then)
 
     def _set_clock(self, connection: psycopg.Connection[Row]) -> None:
         """Ask the server for its time."""
         row = connection.execute(NOW).fetchone()
         if row is not None:
-            self._clock = float(row[0]), _elapsed()
+            self._clock = float(row[0]), elapsed()
 
     @contextlib.contextmanager
     def _transaction(self, connection: psycopg.Connection[Row], *begin: str) -> Iterator[None]:
@@ -451,6 +453,10 @@ class PostgresStore:
                 problem.__context__ = None  # "from None" hides it from tracebacks alone
                 raise
 
+    def translated(self) -> contextlib.AbstractContextManager[None]:
+        """Turn the driver's errors into tallystick's."""
+        return self._translated()
+
     def close(self) -> None:
         """Let go of the connection."""
         with self._mutex:
@@ -461,13 +467,6 @@ class PostgresStore:
 
 class _Undone(Exception):
     """Leaves a transaction that is not to be committed."""
-
-
-def _elapsed() -> float:
-    """Seconds since this host started, sleep included. Setting the clock of the host does not change it."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
 
 
 def _quoted(name: str) -> str:

@@ -390,6 +390,10 @@ class SqliteStore:
             rows = [f"broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")]
         return [f"SQLite: {problem}" for problem in (*pages, *rows)]
 
+    def translated(self) -> contextlib.AbstractContextManager[None]:
+        """Turn the errors of SQLite into those of tallystick."""
+        return Translated(self.place)
+
     def close(self) -> None:
         """Let go of the connection and the gate."""
         with self._mutex:

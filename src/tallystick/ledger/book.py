@@ -239,8 +239,8 @@ class Ledger:
 
     @property
     def has_roles(self) -> bool:
-        """True if every entry needs a role. Only a governed ledger has roles."""
-        return self.writer.watch.book.authority.since is not None
+        """True if every entry needs a role. Only a governed ledger has roles, and they do not end."""
+        return self.writer.has_roles or self.writer.watch.book.authority.since is not None
 
     @contextlib.contextmanager
     def write(self, operation: str, *, dry_run: bool = False) -> Iterator[Transaction]:

@@ -20,7 +20,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tallystick.errors import LedgerIntegrity, Remedy, TallystickError, Unavailable
@@ -35,8 +35,8 @@ OPERATIONS: Final = frozenset(("begin", "reserve", "start", "commit", "burn", "r
 """Writes about one charge, which are combined. Every other write has a transaction for itself."""
 MOST: Final = 64
 """Blocks of one transaction. PostgreSQL keeps that many savepoints of a transaction in memory."""
-LONGEST: Final = 0.010
-"""Seconds after which a transaction takes no further block. The blocks that wait for its end wait so much longer."""
+LONGEST: Final = 0.1
+"""Seconds after which a transaction takes no further block. Readers wait for its end that much longer, at most."""
 PATIENCE: Final = 1.0
 """Seconds after which a waiting thread looks for itself. It matters only if an interruption has lost its signal."""
 
@@ -55,7 +55,7 @@ class Combiner:
         self._lock = threading.Lock()  # of the five fields below; held for a moment
         self._waiting: deque[_Block] = deque()
         self._leader: _Block | None = None
-        self._group: _Group | None = None
+        self._group: _Group | None = None  # the transaction whose blocks run
         self._turn: _Block | None = None  # the block that runs, or may run now
         self._user: int | None = None  # the thread that has the connection
 
@@ -160,12 +160,13 @@ class Combiner:
         try:
             with self.store.write("combined") as whole:
                 group = self._opened(whole, block)
-                try:
-                    with self._run(group) as part:
-                        yield part
-                except BaseException as problem:
-                    error = problem  # it is raised once the other blocks are durable
-                error = _surely(lambda: self._close(group, block)) or error
+                with self.store.pipelined(whole):
+                    try:
+                        with self._run(group) as part:
+                            yield part
+                    except BaseException as problem:
+                        error = problem  # it is raised once the other blocks are durable
+                    error = _surely(lambda: self._close(group, block)) or error
                 group.require_whole()
         except BaseException as problem:
             if group is not None:
@@ -221,8 +222,8 @@ class Combiner:
         whole = group.whole
         group.count += 1
         with self._used(), self.store.translated():
-            whole.run("savepoint")
             try:
+                whole.run("savepoint")  # if this fails there is none to go back to, and nothing of all blocks is kept
                 part = group.part()
                 yield part
                 self._writer.end_block(part)
@@ -248,10 +249,8 @@ class _Block:
 
     def wake(self) -> None:
         """Give the signal."""
-        try:
+        with suppress(RuntimeError):  # it was given already
             self._signal.release()
-        except RuntimeError:
-            pass  # it was given already
 
 
 class _Part:
@@ -286,12 +285,13 @@ class _Group:
     @property
     def has_entries(self) -> bool:
         """True if a block has written."""
-        return self.whole.latest != self.whole.turn.first
+        return tuple(self.whole.latest or ()) != tuple(self.whole.turn.first)
 
     def has_room(self) -> bool:
         """True if another block may join. The first write of a ledger of format 2 changes the format, and is alone."""
         is_full = self.count >= MOST or time.monotonic() >= self._until
-        return not is_full and not self._is_broken and self.whole.tags is not None
+        has_failed = self._is_broken or self.problem is not None
+        return not is_full and not has_failed and self.whole.tags is not None
 
     def part(self) -> Transaction:
         """The transaction for the next block. Its turn begins where the block before it ended."""
@@ -311,15 +311,11 @@ class _Group:
 
     def undo(self) -> None:
         """Undo what a block wrote. If that fails, the transaction cannot be kept."""
-        is_undone = False
-        try:
+        was_broken, self._is_broken = self._is_broken, True  # until both statements have succeeded
+        with suppress(Exception):  # the block has its own error
             self.whole.run("savepoint_undo")
             self.whole.run("savepoint_release")
-            is_undone = True
-        except Exception:
-            pass  # the block has its own error
-        finally:
-            self._is_broken = self._is_broken or not is_undone
+            self._is_broken = was_broken
 
     def require_whole(self) -> None:
         """Raise unless the entries in the store are those that the blocks kept. The seal is made after that."""

@@ -439,6 +439,8 @@ class Writer:
     """Ids of the users who acted in this process, by their names."""
     newest: tuple[str, int, int | None] = ("", 0, None)
     """Hash, time and governing entry of the newest entry that was looked at."""
+    has_roles: bool = False
+    """True once a turn has begun after an entry that began roles. It stays true while the chain is replayed again."""
 
     def read_ahead(self, transaction: Transaction) -> None:
         """Replay what others wrote, while one of them has its turn. What is wrong with it is said in our turn."""
@@ -449,6 +451,8 @@ class Writer:
     def begin(self, transaction: Transaction, newest: Position, anchor: Position | None) -> journal.Turn:
         """Note the start of a turn; refuse a governed ledger whose newest entry is not sealed."""
         _, at, governed = self._looked_at(transaction, newest)
+        if self.watch.position == newest and self.watch.book.authority.since is not None:
+            self.has_roles = True
         turn = journal.Turn(newest, at, self.ledger, governed)
         if anchor is not None and anchor != newest:
             self.require_known(transaction, newest, governed, anchor)

@@ -72,17 +72,23 @@ READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 TABLES: Final = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = pg_catalog.current_schema()"
 ALONE: Final = ""
 """Name of every copy in a database. A copied server has the names of the first one, and writers queue there anyhow."""
+UNCOUNTED: Final = frozenset(name for name in STATEMENTS if name.endswith(("_insert", "_insert_3")))
+"""Statements that change one row or fail. In a pipeline the next statement is sent before their results are there."""
+ATTEMPTS: Final = 3
+"""Errors of a pipeline that are passed over before it must be ready again: each attempt reports one."""
 _DIALECT: Final = {name: sql.replace("?", "%s") for name, sql in STATEMENTS.items()}
 
 
 class PostgresTransaction:
     """Named statements on one connection."""
 
-    __slots__ = ("_execute", "_probe", "latest", "seen", "tags", "turn")
+    __slots__ = ("_execute", "_is_confirmed", "_probe", "latest", "pipeline", "seen", "tags", "turn")
 
     def __init__(self, connection: psycopg.Connection[Row], probe: Probe | None, tags: Tags | None = None) -> None:
         self._execute: Any = connection.execute
         self._probe = probe
+        self.pipeline: psycopg.Pipeline | None = None
+        self._is_confirmed = True
         self.latest: tuple[int, str] | None = None
         self.tags = tags
         self.turn: Any = None
@@ -92,20 +98,51 @@ class PostgresTransaction:
         """Run a named statement; return how many rows it changed."""
         if self._probe:
             self._probe(f"before {statement}")
-        changed = int(self._execute(_DIALECT[statement], values).rowcount)
+        if self.pipeline is not None:
+            changed = self._sent(self.pipeline, statement, values)
+        else:
+            changed = int(self._execute(_DIALECT[statement], values).rowcount)
         if self._probe:
             self._probe(f"after {statement}")
         return changed
 
+    def _sent(self, pipeline: psycopg.Pipeline, statement: str, values: tuple[Any, ...]) -> int:
+        """Send a statement, and wait for its result if that matters. A block ends when all its results are there."""
+        if statement == "savepoint_undo":
+            _await_all(pipeline)
+        if statement == "savepoint_release" and not self._is_confirmed:
+            pipeline.sync()
+        cursor = self._execute(_DIALECT[statement], values)
+        if statement in ("savepoint", "savepoint_release"):
+            return 0
+        if statement in UNCOUNTED:
+            self._is_confirmed = False
+            return 1
+        pipeline.sync()
+        self._is_confirmed = True
+        return int(cursor.rowcount)
+
     def rows(self, statement: str, *values: Any) -> list[Row]:
         """Run a named query; return all its rows."""
         rows: list[Row] = self._execute(_DIALECT[statement], values).fetchall()
+        self._is_confirmed = True
         return rows
 
     def row(self, statement: str, *values: Any) -> Row | None:
         """Run a named query; return its first row."""
         row: Row | None = self._execute(_DIALECT[statement], values).fetchone()
+        self._is_confirmed = True
         return row
+
+
+def _await_all(pipeline: psycopg.Pipeline) -> None:
+    """Wait until the server is ready again after a statement that failed: it skips those that were sent after it."""
+    import psycopg
+
+    for _ in range(ATTEMPTS):
+        with contextlib.suppress(psycopg.Error):
+            return pipeline.sync()
+    return pipeline.sync()
 
 
 PATH_SOURCE: Final = "SELECT source, setting FROM pg_catalog.pg_settings WHERE name = 'search_path'"
@@ -456,6 +493,16 @@ class PostgresStore:
     def translated(self) -> contextlib.AbstractContextManager[None]:
         """Turn the driver's errors into tallystick's."""
         return self._translated()
+
+    @contextlib.contextmanager
+    def pipelined(self, transaction: PostgresTransaction) -> Iterator[None]:
+        """Send statements of this transaction before the results of earlier ones are there."""
+        with self._connected().pipeline() as pipeline:
+            transaction.pipeline = pipeline
+            try:
+                yield
+            finally:
+                transaction.pipeline = None
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -394,6 +394,10 @@ class SqliteStore:
         """Turn the errors of SQLite into those of tallystick."""
         return Translated(self.place)
 
+    def pipelined(self, transaction: Any) -> contextlib.AbstractContextManager[None]:
+        """Do nothing: a statement has its result when it returns."""
+        return contextlib.nullcontext()
+
     def close(self) -> None:
         """Let go of the connection and the gate."""
         with self._mutex:

@@ -243,6 +243,9 @@ class Store(Protocol):
     def translated(self) -> AbstractContextManager[None]:
         """Turn the errors of the driver into those of tallystick."""
 
+    def pipelined(self, transaction: Any) -> AbstractContextManager[None]:
+        """Let statements of this transaction be sent before the results of earlier ones are there, if a store can."""
+
     @property
     def schema(self) -> str:
         """The schema of a database that holds the ledger; empty for a file."""

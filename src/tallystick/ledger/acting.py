@@ -112,7 +112,7 @@ def _own_principal(ledger: Ledger, transaction: Transaction, book: Book | None) 
     known = ledger.writer.actors.get(ledger.subject)
     if known is None or (book is not None and not book.authority.is_active(known)):
         known = principal_of(transaction, ledger.subject)
-    if known is not None:
+    if known is not None and transaction.turn.sealed is None:  # an entry of this transaction may still be undone
         ledger.writer.actors[ledger.subject] = known
     return known
 

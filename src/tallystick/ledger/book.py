@@ -19,6 +19,7 @@ from tallystick.ledger.account import Account, check_account
 from tallystick.ledger.actions import ACTIONS, YES
 from tallystick.ledger.authority import Act
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, check_text, checked, decode_answer, encode_answer
+from tallystick.ledger.combiner import combined
 from tallystick.ledger.copies import CopyLock
 from tallystick.ledger.erasure import Erased
 from tallystick.ledger.filters import LARGEST
@@ -66,6 +67,9 @@ class Ledger:
     the newest entry that this host has seen. The charges in between are lost, and must be charged again by hand.
 
     Times are those of the PostgreSQL server, or of this host if the ledger is a file. ``clock`` replaces them in tests.
+
+    ``combine`` is for a service with many threads: charges that several threads make at the same time share one
+    transaction, one seal and one sync. Each of them returns when that transaction is durable.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class Ledger:
         first_use: str | None = None,
         older: str | None = None,
         inspect: bool = False,
+        combine: bool = False,
     ) -> None:
         self.acting: Act | None = None
         self.captured: list[journal.Proposed] | None = None
@@ -122,6 +127,8 @@ class Ledger:
             raise
         self.store.on_write(self._require_anchored)
         self.store.on_connect(self._check_connection)
+        if combine:
+            self.store = combined(self.store, self.writer)
 
     def _opened_store(
         self, place: Place | Path | str, create: bool, probe: Probe | None, *, is_accepted: bool
@@ -233,8 +240,8 @@ class Ledger:
 
     @property
     def has_roles(self) -> bool:
-        """True if every entry needs a role. Only a governed ledger has roles."""
-        return self.writer.watch.book.authority.since is not None
+        """True if every entry needs a role. Only a governed ledger has roles, and they do not end."""
+        return self.writer.has_roles or self.writer.watch.book.authority.since is not None
 
     @contextlib.contextmanager
     def write(self, operation: str, *, dry_run: bool = False) -> Iterator[Transaction]:

@@ -253,6 +253,8 @@ class Turn:
     """Charges that began or started in this turn."""
     beside: set[str] = field(default_factory=set)
     """Digests of the other sources that these charges read."""
+    sealed: Position | None = None
+    """The entry whose seal was checked, if other blocks of the same transaction wrote after it (combiner.py)."""
     written: list[Written] = field(default_factory=list)
     """The entries of this turn."""
     book: Book | None = None

@@ -394,6 +394,14 @@ class SqliteStore:
             rows = [f"broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")]
         return [f"SQLite: {problem}" for problem in (*pages, *rows)]
 
+    def translated(self) -> contextlib.AbstractContextManager[None]:
+        """Turn the errors of SQLite into those of tallystick."""
+        return Translated(self.place)
+
+    def pipelined(self, transaction: Any) -> contextlib.AbstractContextManager[None]:
+        """Do nothing: a statement has its result when it returns."""
+        return contextlib.nullcontext()
+
     def close(self) -> None:
         """Let go of the connection and the gate."""
         with self._mutex:

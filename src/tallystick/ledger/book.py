@@ -17,7 +17,8 @@ from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Un
 from tallystick.ledger import acting, erasure, first_write, governance, journal, opening, places, views
 from tallystick.ledger.account import Account, check_account
 from tallystick.ledger.authority import Act
-from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, encode_answer
+from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, check_text, checked, decode_answer, encode_answer
+from tallystick.ledger.combiner import combined
 from tallystick.ledger.copies import CopyLock
 from tallystick.ledger.erasure import Erased
 from tallystick.ledger.filters import LARGEST
@@ -65,6 +66,9 @@ class Ledger:
     the newest entry that this host has seen. The charges in between are lost, and must be charged again by hand.
 
     Times are those of the PostgreSQL server, or of this host if the ledger is a file. ``clock`` replaces them in tests.
+
+    ``combine`` is for a service with many threads: charges that several threads make at the same time share one
+    transaction, one seal and one sync. Each of them returns when that transaction is durable.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class Ledger:
         first_use: str | None = None,
         older: str | None = None,
         inspect: bool = False,
+        combine: bool = False,
     ) -> None:
         self.acting: Act | None = None
         self.captured: list[journal.Proposed] | None = None
@@ -122,6 +127,8 @@ class Ledger:
             raise
         self.store.on_write(self._require_anchored)
         self.store.on_connect(self._check_connection)
+        if combine:
+            self.store = combined(self.store, self.writer)
 
     def _opened_store(
         self, place: Place | Path | str, create: bool, probe: Probe | None, *, is_accepted: bool
@@ -233,8 +240,8 @@ class Ledger:
 
     @property
     def has_roles(self) -> bool:
-        """True if every entry needs a role. Only a governed ledger has roles."""
-        return self.writer.watch.book.authority.since is not None
+        """True if every entry needs a role. Only a governed ledger has roles, and they do not end."""
+        return self.writer.has_roles or self.writer.watch.book.authority.since is not None
 
     @contextlib.contextmanager
     def write(self, operation: str, *, dry_run: bool = False) -> Iterator[Transaction]:
@@ -493,6 +500,7 @@ class Ledger:
 
     def account_row(self, name: str) -> AccountRow:
         """The account's numbers now."""
+        check_text("name", name)
         with self.store.read() as transaction:
             row = transaction.row("account_named", name)
             rows = [AccountRow(*each) for each in transaction.rows("accounts")] if row is None else []
@@ -592,8 +600,8 @@ class Ledger:
         """A charge on several accounts, all or none, not yet taken: enter it, or call ``reserve()``."""
         for account in accounts:
             check_account(account)
-        _check_text("request", request)
-        _check_text("source", source)
+        check_text("request", request)
+        check_text("source", source)
         if not accounts or len({account.id for account in accounts}) != len(accounts):
             raise InvalidInput("accounts", [a.name for a in accounts], "one or more different accounts")
         terms = self._terms(loss, tuple(accounts), delta, request, source, older_request)
@@ -1002,14 +1010,6 @@ def _edited_account(number: int) -> LedgerIntegrity:
 def _check_number(argument: str, number: object, of: str) -> None:
     if type(number) is not int or not 0 < number <= LARGEST:
         raise InvalidInput(argument, number, f"the number of {of}")
-
-
-def _check_text(argument: str, text: object) -> None:
-    """Raise unless this is a text that a store can hold. No error quotes it: it may be long."""
-    if not isinstance(text, str):
-        raise InvalidInput(argument, type(text).__name__, "a text")
-    if text.encode(errors="replace").decode() != text:
-        raise InvalidInput(argument, "a text that is not UTF-8", "a text of Unicode characters")
 
 
 def _folder(config: object) -> Path | None:

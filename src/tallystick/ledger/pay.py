@@ -509,29 +509,13 @@ class Charge:
         self._is_forgotten = False
         add_charge(self)
         ledger, terms, until = self._ledger, self._terms, self._ledger.lease_end(self._lease)
-        wanted = Request(
-            principal=ledger.principal,
-            key=str(self._key),
-            space=self._space,
-            why=self._why,
-            plan=terms.plan,
-            plan_hash=terms.plan_hash,
-            lines=terms.asked,
-            lease_until=until,
-            about=terms.about,
-            source=terms.source,
-            named=self._named,
-            beside=self.beside,
-            item=self.item,
-            software=versions() if terms.source is not None else {},
-        )
-        self._named = True
         if terms.source is not None:
             ledger.recover()  # a worker that was killed closes its source, too
         stored = None
         try:
             with ledger.write("begin" if started else "reserve") as transaction:
                 at = ledger.now()
+                wanted = self._wanted(until)  # in the turn: before it, this process may not know who acts
                 claim = journal.reserve(transaction, wanted, at, started=started)
                 if claim.fresh and text is not None:
                     stored = journal.commit(transaction, claim.charge, text, at)
@@ -541,6 +525,27 @@ class Charge:
             raise occupied(ledger, claim.charge, self._asked)
         self._row = claim.charge
         return stored
+
+    def _wanted(self, until: int) -> Request:
+        """The request of this charge, by who acts now."""
+        terms, is_named = self._terms, self._named
+        self._named = True  # a caller who asks again has the key
+        return Request(
+            principal=self._ledger.principal,
+            key=str(self._key),
+            space=self._space,
+            why=self._why,
+            plan=terms.plan,
+            plan_hash=terms.plan_hash,
+            lines=terms.asked,
+            lease_until=until,
+            about=terms.about,
+            source=terms.source,
+            named=is_named,
+            beside=self.beside,
+            item=self.item,
+            software=versions() if terms.source is not None else {},
+        )
 
     def take_and_commit(self, answer: Any = None) -> Receipt:
         """Take the amount and commit a public answer in one transaction: a failure leaves all of it or nothing."""

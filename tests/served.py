@@ -105,7 +105,7 @@ class Service:
 
     def submit(self, who: str, what: Mapping[str, Any], *, wait: float = WAIT, name: str | None = None) -> Any:
         """Submit a request."""
-        return self.ask(who, "submit", request=dict(what), wait=wait, name=name)
+        return self.ask(who, "submit", request=dict(what), wait=wait, name=name, population=None)
 
 
 def statement(text: str = VISITS, *, rho: float | None = 0.01, key: str | None = None, why: str = "trial") -> Any:

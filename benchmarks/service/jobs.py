@@ -85,7 +85,7 @@ def run(jobs: int) -> dict[str, dict[str, float]]:
         with service.calling("ann") as caller:
 
             def submit(text: str, rho: float = 0.001) -> Any:
-                return caller.ask("submit", request=statement(text, rho=rho), name=None, wait=30)
+                return caller.ask("submit", request=statement(text, rho=rho), name=None, wait=30, population=None)
 
             for text in texts(4, 10_000):
                 submit(text)
@@ -103,7 +103,7 @@ def run(jobs: int) -> dict[str, dict[str, float]]:
             found["replay"] = meter.each(5 * jobs)
             meter = Meter(service)
             for text in texts(jobs, 20_000):
-                _patient(lambda each: caller.ask("offer", request=statement(each), sizes=[]), text)
+                _patient(lambda each: caller.ask("offer", request=statement(each), sizes=[], population=None), text)
             found["offer"] = meter.each(jobs)
         service.stop()
         found["the same without a service"] = alone(service, jobs)

@@ -45,7 +45,7 @@ def statements(draw: random.Random) -> Iterator[str]:
 def watch(service: Service, who: str, text: str) -> tuple[str, float]:
     """Submit a statement; return its last state, and the time at which polling showed the end."""
     with service.calling(who) as caller:
-        job = caller.ask("submit", request=statement(text, rho=0.0002), name=None, wait=0)
+        job = caller.ask("submit", request=statement(text, rho=0.0002), name=None, wait=0, population=None)
         if "job" not in job:
             return "STORED", 0.0
         number = job["job"]["id"]

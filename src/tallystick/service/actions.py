@@ -133,33 +133,56 @@ def _dataset(dataset: Dataset) -> dict[str, Any]:
 # -- asking
 
 
-def offer(desk: Desk, view: Ledger, request: dict[str, Any], sizes: list[int]) -> dict[str, Any]:
+def offer(
+    desk: Desk, view: Ledger, request: dict[str, Any], sizes: list[int], population: str | None
+) -> dict[str, Any]:
     """Return what a request would cost. No data are opened and nothing is charged."""
+    about = _About(view, population)
     made = _offered(desk, view, check_served(request, view), sizes)
+    about.require(made.population)
     return made.to_data()
 
 
-def submit(desk: Desk, view: Ledger, request: dict[str, Any], name: str | None, wait: float) -> dict[str, Any]:
+class _About:
+    """The population that a client says its request is about; None if the request alone says it."""
+
+    def __init__(self, view: Ledger, population: str | None) -> None:
+        if population is not None:
+            require(view, "see_population", population)
+        self._view, self._population = view, population
+
+    def require(self, account: str) -> None:
+        """Raise if a request that this account pays is about another population."""
+        if self._population not in (None, self._view.population_of(account)):
+            allowed = "the population of the datasets that the request names"
+            raise InvalidInput("population", self._population, allowed, code="other_population")
+
+
+def submit(
+    desk: Desk, view: Ledger, request: dict[str, Any], name: str | None, wait: float, population: str | None
+) -> dict[str, Any]:
     """Return the stored answer of a request, or the job that releases it.
 
     A second request with the name of a job is about that job.
     """
+    about = _About(view, population)
     known = None if name is None else desk.queue.named(view.actor, name)
     if known is None:
         found = desk.replays.find(view, text_of(request))
         if found is not None:
+            about.require(found["paid"]["population"])
             desk.again.take(view.actor)
             return {"outcome": found}
-    population = known.population if known is not None else None
-    if known is None:
-        served = check_served(request, view)
-        made = _offered(desk, view, served, [])
+        made = _offered(desk, view, check_served(request, view), [])
+        about.require(made.population)
         stored = _stored(desk, view, request) if made.again is not None else None
         if stored is not None:
             return {"outcome": stored}
-        population = _admitted(desk, view, made)
-    assert population is not None
-    added = desk.queue.add(request, principal=view.actor, via=view.token, population=population, name=name)
+        paying = _admitted(desk, view, made)
+    else:
+        paying = known.population
+        about.require(paying)
+    added = desk.queue.add(request, principal=view.actor, via=view.token, population=paying, name=name)
     return job(desk, view, added.id, wait)
 
 

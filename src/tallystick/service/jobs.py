@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import IdempotencyConflict, InvalidInput, Refused
+from tallystick.service.protocol import RUNNING as RUNNING
+from tallystick.service.protocol import WAITING as WAITING
 
-WAITING: Final = "WAITING"
-"""It waits for a slot. Nothing is charged."""
-RUNNING: Final = "RUNNING"
-"""It has a slot. It may be charged."""
 DONE: Final = "DONE"
 """It is charged, and its answer is in the ledger."""
 REFUSED: Final = "REFUSED"

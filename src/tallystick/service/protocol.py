@@ -6,6 +6,7 @@ as ``TallystickError.to_data`` writes it. This module is all that a web server o
 
 from __future__ import annotations
 
+import select
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,6 +20,12 @@ SOCKET: Final = "keeper.sock"
 """Name of the socket in the folder of the service."""
 LONGEST_WAIT: Final = 60.0
 """Seconds that a message may wait for a job."""
+LONGEST_STATEMENT: Final = 64 << 10
+"""Characters of a statement."""
+WAITING: Final = "WAITING"
+"""The job waits for a slot. Nothing is charged."""
+RUNNING: Final = "RUNNING"
+"""The job has a slot. It may be charged."""
 TEXT: Final = "text"
 TEXT_OR_NONE: Final = "text or none"
 OBJECT: Final = "object"
@@ -49,8 +56,8 @@ ACTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "me": {},
     "populations": {},
     "datasets": {"population": TEXT},
-    "offer": {"request": OBJECT, "sizes": SIZES},
-    "submit": {"request": OBJECT, "name": TEXT_OR_NONE, "wait": SECONDS},
+    "offer": {"request": OBJECT, "sizes": SIZES, "population": TEXT_OR_NONE},
+    "submit": {"request": OBJECT, "name": TEXT_OR_NONE, "wait": SECONDS, "population": TEXT_OR_NONE},
     "job": {"id": TEXT, "wait": SECONDS},
     "jobs": {"all": FLAG},
     "result": {"id": TEXT},
@@ -110,6 +117,11 @@ class Caller:
         if "problem" in answer:
             raise TallystickError.from_data(answer["problem"])
         return answer["result"]
+
+    @property
+    def is_usable(self) -> bool:
+        """False if the keeper has closed the connection, or has sent what was not asked for."""
+        return not select.select([self._connection], [], [], 0)[0]
 
     def close(self) -> None:
         """Close the connection."""

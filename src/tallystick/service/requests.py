@@ -9,11 +9,10 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger.book import Ledger
 from tallystick.publish import datasets
 from tallystick.publish.request import Request
+from tallystick.service.protocol import LONGEST_STATEMENT
 
 KINDS: Final = ("statement", "question", "caps", "linear")
 """Kinds of requests whose answer comes from one plan. A worker draws it."""
-LONGEST_STATEMENT: Final = 64 << 10
-"""Characters of a statement."""
 
 
 def check_served(request: Mapping[str, Any], view: Ledger) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def test_a_colleague_gets_the_same_answer_without_a_charge(service: Service) -> 
 
 def test_an_offer_opens_no_data_and_charges_nothing(service: Service) -> None:
     used = service.ask("ann", "populations")
-    offer = service.ask("ann", "offer", request=statement(rho=0.02), sizes=[])
+    offer = service.ask("ann", "offer", request=statement(rho=0.02), sizes=[], population=None)
     assert offer["price"] == "rho 0.02"
     assert offer["fits"]
     assert service.ask("ann", "populations") == used
@@ -358,9 +358,9 @@ def test_planning_that_takes_too_long_is_refused(service: Service) -> None:
     text = "SELECT " + ", ".join(f"SUM(age + {i})" for i in range(3000)) + " FROM visits"
     began = time.monotonic()
     with pytest.raises(TallystickError):
-        service.ask("ann", "offer", request=statement(text), sizes=[])
+        service.ask("ann", "offer", request=statement(text), sizes=[], population=None)
     assert time.monotonic() - began < 20
-    assert service.ask("ann", "offer", request=statement(), sizes=[])["fits"]
+    assert service.ask("ann", "offer", request=statement(), sizes=[], population=None)["fits"]
 
 
 def test_a_service_says_that_it_is_not_there(tmp_path: Path) -> None:

@@ -44,6 +44,16 @@ def serve(
     spill: Annotated[float, typer.Option("--spill", metavar="GB", help="Disk for what a job has no memory for.")] = 64,
     grace: Annotated[float, typer.Option("--grace", metavar="SECONDS", help="Time for running jobs at a stop.")] = 600,
     cpu: Annotated[int, typer.Option("--cpu", metavar="SECONDS", help="Processor time of a job.")] = 3600,
+    port: Annotated[
+        int | None, typer.Option("--port", help="Listen for HTTP at this port; 0 picks a free one.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen at; others than 127.0.0.1 need TLS.")
+    ] = "127.0.0.1",
+    certificate: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate of --host.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Key of the certificate.")] = None,
     folder: Folder = None,
     ledger: Place = None,
 ) -> None:
@@ -51,7 +61,7 @@ def serve(
     if context.invoked_subcommand is not None:
         return
     from tallystick.service.settings import Settings
-    from tallystick.service.supervisor import Supervisor, folder_of
+    from tallystick.service.supervisor import Listening, Supervisor, folder_of
 
     place = place_of(ledger)
     own = folder_of(place.path, folder).absolute()
@@ -67,7 +77,8 @@ def serve(
         cpu_seconds=cpu,
         grace=grace,
     )
-    supervisor = Supervisor(settings, lambda line: Screen().note([line]))
+    listening = None if port is None else Listening(port, host, certificate, key)
+    supervisor = Supervisor(settings, lambda line: Screen().note([line]), listening)
     if data is not None:
         _connect_files(own, data, place)
     sys.exit(supervisor.run())

@@ -49,6 +49,7 @@ _HOMES = {
     "sparse_vector": "accounting.leaves.tested",
     "subset": "accounting.leaves.last_iterate",
     "worst": "accounting.leaves.nested",
+    "connect": "client.team",
     "Ledger": "ledger.book",
     "Partition": "ledger.partition",
     "Receipt": "ledger.pay",
@@ -155,6 +156,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.losses import worst as worst
     from tallystick.accounting.losses import zcdp as zcdp
     from tallystick.cards.explanation import explain as explain
+    from tallystick.client.team import connect as connect
     from tallystick.ledger.book import Ledger as Ledger
     from tallystick.ledger.partition import Partition as Partition
     from tallystick.ledger.pay import Receipt as Receipt

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,10 +12,10 @@ import typer
 
 from tallystick import place as places
 from tallystick.cli.output import Answer, Json, Place, Screen, deliver
+from tallystick.client.connection import token_in_environment
 from tallystick.digits import moment
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import place_of
-from tallystick.regular_file import read_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,12 +112,9 @@ def _calling(ledger: str | None, folder: Path | None) -> Iterator[Caller]:
 
 def token_given() -> str:
     """Return the token in ``TALLYSTICK_TOKEN``, or in the file that ``TALLYSTICK_TOKEN_FILE`` names."""
-    text = os.environ.get("TALLYSTICK_TOKEN")
-    path = os.environ.get("TALLYSTICK_TOKEN_FILE")
-    if text:
-        return text.strip()
-    if path:
-        return read_text(path).strip()
+    token = token_in_environment()
+    if token is not None:
+        return token
     problem = "this needs a token in TALLYSTICK_TOKEN or TALLYSTICK_TOKEN_FILE. Make one: tallystick token create"
     raise InvalidInput("token", None, "", problem=problem)
 

@@ -37,6 +37,7 @@ SCOPE = (
     "src/tallystick/cards/**/*.py",
     "src/tallystick/certificate/**/*.py",
     "src/tallystick/cli/**/*.py",
+    "src/tallystick/client/**/*.py",
     "src/tallystick/inference/**/*.py",
     "src/tallystick/ledger/**/*.py",
     "src/tallystick/plots/**/*.py",
@@ -44,6 +45,7 @@ SCOPE = (
     "src/tallystick/service/**/*.py",
     "src/tallystick/tables/**/*.py",
     "src/tallystick/theorems/**/*.py",
+    "src/tallystick/web/**/*.py",
 )
 """Files that are checked."""
 

@@ -204,7 +204,8 @@ ALLOWED: dict[str, set[tuple[str, str]]] = {
         ("ledger/chain.py", "config_directory"),
     },
     "gives a token to a service, and plain settings to its processes": {
-        ("cli/commands/serve.py", "token_given"),
+        ("client/connection.py", "token_in_environment"),
+        ("service/supervisor.py", "Front._begin"),
         ("service/template.py", "Template._start"),
     },
     "is another meaning of the word, or the one source of random bits itself": {

@@ -185,7 +185,7 @@ class Release:
 
     @property
     def paid(self) -> Mapping[str, Any]:
-        """The charge: its number, its price, who pays, and what is left."""
+        """The charge: its number, its cost, who pays, and what is left."""
         return dict(self.outcome["paid"] or {})
 
     @property

@@ -111,7 +111,7 @@ def body_of(problem: TallystickError) -> dict[str, Any]:
 
 
 def _told(problem: TallystickError, status: int) -> TallystickError:
-    """Return the problem that a client is told: one text for every cause of a 401, of a 404 and of a broken ledger."""
+    """Return the problem of an answer: one text for every cause of a 401, of a 404 and of a broken ledger."""
     if isinstance(problem, LedgerIntegrity):
         return out_of_order()
     if status == 401:

@@ -53,9 +53,12 @@ from tallystick.tables.engines.duckdb import DuckEngine
 from tallystick.wording import IN_PYTHON, in_python, in_sql, interfaces, raised_limits
 
 ROOMS = ("cli", "web")
-"""Rooms of interfaces. Each registers its words when its file ``wording.py`` is imported."""
+"""Rooms of interfaces. Each registers its words when its file ``wording.py`` is imported.
+
+The web has no such file: it sends remedies as data, and its client words them as Python does.
+"""
 for room in ROOMS:
-    if find_spec(f"tallystick.{room}") is not None:
+    if find_spec(f"tallystick.{room}.wording") is not None:
         import_module(f"tallystick.{room}.wording")
 INTERFACES = interfaces()
 SGD = "1000 * gaussian(sigma=1).sampled(rate=0.01)"

@@ -67,11 +67,29 @@ class Listening:
             raise Unavailable(f"port {self.port} of {self.host} is not free: {problem.strerror}") from None
 
     def hosts(self, port: int) -> list[str]:
-        """Return the values of the header Host that the front answers to."""
-        named = f"[{self.host}]" if ":" in self.host else self.host
-        names = ["127.0.0.1", "localhost", "[::1]"] if _is_loopback(self.host) else [named]
-        usual = [*names] if port == (443 if self.certificate else 80) else []
+        """Return the values of the header Host that the front answers to: names of this host, or of the certificate."""
+        own = ["127.0.0.1", "localhost", "[::1]"] if _is_loopback(self.host) else [_bracketed(self.host)]
+        names = own if self.certificate is None else [*own, *_names_in(self.certificate)]
+        usual = names if port == (443 if self.certificate else 80) else []
         return [f"{name}:{port}" for name in names] + usual
+
+
+def _bracketed(host: str) -> str:
+    """Return a host as URLs have it."""
+    return f"[{host}]" if ":" in host else host
+
+
+def _names_in(certificate: Path) -> list[str]:
+    """Return the names and addresses that a certificate is for."""
+    from cryptography import x509
+
+    try:
+        first = x509.load_pem_x509_certificates(certificate.read_bytes())[0]
+        names = first.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, x509.ExtensionNotFound):
+        raise InvalidInput("tls_cert", str(certificate), "a PEM file of a certificate with alternative names") from None
+    addresses = [_bracketed(str(each)) for each in names.get_values_for_type(x509.IPAddress)]
+    return [*names.get_values_for_type(x509.DNSName), *addresses]
 
 
 def _is_loopback(host: str) -> bool:
@@ -89,7 +107,7 @@ class Front:
         self._listener = listening.listener()
         port = self._listener.getsockname()[1]
         scheme = "http" if listening.certificate is None else "https"
-        self.url = f"{scheme}://{f'[{listening.host}]' if ':' in listening.host else listening.host}:{port}"
+        self.url = f"{scheme}://{_bracketed(listening.host)}:{port}"
         self._settings = {
             "socket": str(keeper),
             "listener": self._listener.fileno(),

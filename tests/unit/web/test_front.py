@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import datetime
+import http.client
+import ipaddress
 import json
 import os
 import re
 import socket
+import ssl
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
+import tallystick as ts
 from fronted import Fronted
 from tallystick.errors import InvalidInput, NotAuthorised, Unavailable
+from tallystick.service import frames
 from tallystick.service.protocol import SOCKET
 from tallystick.service.supervisor import Front, Listening
 from tallystick.web import door as door_module
+from tallystick.web import reading
 from tallystick.web.app import application
 from tallystick.web.calling import Callers
 from tallystick.web.door import OPENAPI, ROUTES, Door
@@ -26,7 +40,18 @@ from tallystick.web.problems import PREFIX
 HOST = "127.0.0.1:1"
 
 
-def asked(app: Any, path: str, method: str = "GET", headers: dict[str, str] | None = None, query: str = "") -> Any:
+async def _no_body() -> Any:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+def asked(
+    app: Any,
+    path: str,
+    method: str = "GET",
+    headers: dict[str, str] | None = None,
+    query: str = "",
+    receive: Callable[[], Any] = _no_body,
+) -> Any:
     """Return the status and the body of one request to an application in this process."""
     sent: list[Any] = []
     named = {"host": HOST, **(headers or {})}
@@ -37,9 +62,6 @@ def asked(app: Any, path: str, method: str = "GET", headers: dict[str, str] | No
         "query_string": query.encode(),
         "headers": [(name.encode(), value.encode()) for name, value in named.items()],
     }
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message: Any) -> None:
         sent.append(message)
@@ -188,6 +210,100 @@ def test_the_front_ends_with_the_process_that_started_it(door: Fronted) -> None:
     process.stdin.close()
     assert process.wait(15) is not None
     front._listener.close()
+
+
+def _certified(folder: Path) -> Listening:
+    """Return an address with a certificate for 127.0.0.1 and budget.example, which signs itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "budget.example")])
+    now = datetime.datetime.now(datetime.UTC)
+    names = [x509.DNSName("budget.example"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "key.pem").write_bytes(key.private_bytes(*plain))
+    return Listening(0, "127.0.0.1", folder / "cert.pem", folder / "key.pem")
+
+
+def test_over_tls_the_client_checks_the_certificate(
+    door: Fronted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listening = _certified(tmp_path)
+    assert "budget.example:443" in listening.hosts(443)
+    front = Front(listening, door.service.state / SOCKET, lambda line: None)
+    front.start()
+    try:
+        token = door.service.tokens["ann"]
+        with pytest.raises(Unavailable):
+            ts.connect(front.url, token=token).populations()
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+        assert [each["name"] for each in ts.connect(front.url, token=token).populations()] == ["clinic"]
+        context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+        with contextlib.closing(http.client.HTTPSConnection(front.url[8:], context=context)) as connection:
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().getheader("strict-transport-security")
+    finally:
+        front.stop()
+
+
+def test_a_certificate_that_is_not_one_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cert.pem").write_text("not a certificate")
+    with pytest.raises(InvalidInput, match="tls_cert"):
+        Listening(0, "127.0.0.1", tmp_path / "cert.pem", tmp_path / "cert.pem").hosts(1)
+
+
+# -- requests that take long, and a keeper that starts again
+
+
+def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "BODY_PATIENCE", 0.05)
+
+    async def receive() -> Any:
+        await asyncio.sleep(60)
+
+    headers = {"authorization": "Bearer tsk_0123", "content-type": "application/json"}
+
+    def ask(app: Any) -> Any:
+        return asked(app, "/v1/populations/clinic/offers", "POST", headers, receive=receive)
+
+    assert _logged(Callers("/nowhere"), ask)[1][0] == 408
+
+
+def test_a_connection_that_the_keeper_has_closed_is_not_used_again(tmp_path: Path) -> None:
+    seen = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+
+        def keep() -> None:
+            for _ in range(2):
+                connection, _ = listener.accept()
+                with connection:
+                    seen.append(frames.receive(connection)["token"])
+                    frames.send(connection, {"result": len(seen)})
+
+        keeping = threading.Thread(target=keep)
+        keeping.start()
+        callers = Callers(tmp_path / "s")
+        assert callers.ask("tsk_1", "me") == 1
+        until = time.monotonic() + 10
+        while callers._held and time.monotonic() < until:
+            if not next(iter(callers._held.values())).idle[0].is_usable:
+                break
+        assert callers.ask("tsk_1", "me") == 2
+        keeping.join()
+        callers.close()
 
 
 # -- the description

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import tallystick as ts
 from fronted import Fronted
 from served import VISITS, statement
 from tallystick.errors import TallystickError
@@ -93,12 +94,31 @@ def test_concurrent_twins_are_one_job_and_one_charge(door: Fronted) -> None:
 def test_a_release_names_the_population_of_its_data(door: Fronted) -> None:
     foreign, absent = (door.release("ann", statement(rho=0.015), population=name) for name in ("school", "no_such"))
     assert (foreign.status, foreign.headers, foreign.body) == (404, absent.headers, absent.body)
-    for path in ("offers", "releases"):
-        body, headers = {"request": statement(rho=0.015)}, {"Idempotency-Key": f"in {path}".replace(" ", "-")}
-        reply = door.send("POST", f"/v1/populations/school/{path}", "root", body, headers=headers)
-        assert reply.status in (404, 422)
     sizes = {"request": statement(rho=0.015), "sizes": ["many"]}
     assert door.send("POST", "/v1/populations/clinic/offers", "ann", sizes).status == 422
+
+
+def test_a_path_about_another_population_of_the_same_person_is_refused(door: Fronted) -> None:
+    with door.service.ledger() as ledger:
+        two = ledger.team.add("two")
+        ledger.team.grant("two", "analyst", "clinic", why="works here")
+        sue = ledger.acting_for(door.service.ids["sue"])
+        sue.team.grant("two", "analyst", "school", why="works there")
+        ledger.team.allow("two", "clinic", ts.zcdp(rho=1), called="twos", why="a study")
+        token = ledger.acting_for(two).team.make_token(roles=["analyst"]).text
+    door.service.tokens["two"] = token
+    used = door.send("GET", "/v1/populations", "root").body
+    offered = {"request": statement(rho=0.022)}
+    offer = door.send("POST", "/v1/populations/school/offers", "two", offered)
+    assert (offer.status, offer.data["code"]) == (422, "other_population")
+    wrong = door.release("two", statement(rho=0.022), population="school")
+    assert (wrong.status, wrong.data["code"]) == (422, "other_population")
+    assert door.send("GET", "/v1/populations", "root").body == used
+    assert door.send("GET", "/v1/jobs", "two").data["jobs"] == []
+    assert door.release("two", statement(rho=0.022), key="twos").status == 200
+    for key in ("twos", "another"):  # a job, and a stored answer
+        stored = door.release("two", statement(rho=0.022), population="school", key=key)
+        assert (stored.status, stored.data["code"]) == (422, "other_population")
 
 
 def test_what_is_refused_comes_back_as_the_error_that_it_is(door: Fronted) -> None:

@@ -293,7 +293,7 @@ def test_a_connection_that_the_keeper_has_closed_is_not_used_again(tmp_path: Pat
                     seen.append(frames.receive(connection)["token"])
                     frames.send(connection, {"result": len(seen)})
 
-        keeping = threading.Thread(target=keep)
+        keeping = threading.Thread(target=keep, daemon=True)
         keeping.start()
         callers = Callers(tmp_path / "s")
         assert callers.ask("tsk_1", "me") == 1

@@ -6,18 +6,20 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
 from sweeps import share
 
+ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("default_install.py")
 
 
-def core_packages() -> set[str]:
-    """The closure of the requirements of tallystick without extras, in this environment."""
+def core_packages(*names: str) -> set[str]:
+    """The closure of the requirements of packages (tallystick) without extras, in this environment."""
     seen: set[str] = set()
-    waiting = ["tallystick"]
+    waiting = [*(names or ("tallystick",))]
     while waiting:
         name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
         if name in seen:
@@ -42,6 +44,13 @@ def test_the_core_is_at_most_eighteen_packages() -> None:
     packages = core_packages()
     assert {"numpy", "scipy", "rich"} <= packages  # the closure was really walked
     assert len(packages) <= 18, sorted(packages)
+
+
+def test_http_brings_at_most_eight_packages() -> None:
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    packages = core_packages(*(re.match(r"[\w.-]+", each)[0] for each in extra["serve"]))  # type: ignore[index]
+    assert {"starlette", "uvicorn", "h11"} <= packages  # the closure was really walked
+    assert len(packages) <= 8, sorted(packages)
 
 
 def test_the_package_is_typed_and_licensed() -> None:

@@ -47,6 +47,7 @@ def released(table: Columns | Mapping[str, list[Any]], field: str | None = None,
     """
     columns = table if isinstance(table, Columns) else Table(table)
     charts = {chart["field"]: chart for chart in columns.bars(fields=1000, groups=groups)}
+    field = field if field is None or field in charts else columns.headers.get(field, field)
     if not charts or (field is not None and field not in charts):
         known = one_of(field, charts) or "none: the table has no column with _lower and _upper"
         raise InvalidInput("field", field, f"a column with an interval: {known}")

@@ -7,7 +7,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +30,11 @@ from tallystick.tables import run
 from tallystick.tables.denial import with_plans, with_prices
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.progress import Progress
+from tallystick.tables.reporting.columns import person
 from tallystick.tables.reporting.noise import noisy_measures, warned
 from tallystick.tables.reporting.plan import GROUP_SIZES, USUAL_SIZE, details, error_words, summary, title
+from tallystick.tables.reporting.other_people import other_people
+from tallystick.tables.reporting.words import capital
 from tallystick.tables.sources import NO_NAMES, Names, identity
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.filters import Amount
     from tallystick.ledger.pay import Receipt
     from tallystick.publish.datasets import Dataset
+    from tallystick.tables.output import Columns
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
     from tallystick.tables.sql.answer import Answered
@@ -136,12 +140,17 @@ class Work:
             "error_by_size": {name: _texts(errors) for name, errors in by_size.items()},
             "error_words": error_words(plan, next(iter(by_size.values()), ())),
             "groups": facts["keys"],
-            "warnings": (*facts["warnings"], *self._noisy_measures(sizes)),
+            "warnings": (*facts["warnings"], *self.others, *self._noisy_measures(sizes)),
             "explained": plan.explain(),
             "title": title(plan.query, self.dataset.name),
-            "summary": tuple(summary(plan, sizes, self.dataset.group_size)),
+            "summary": tuple(summary(plan, sizes, self.dataset.group_size, self.others)),
             "details": tuple(details(plan)),
         }
+
+    @property
+    def others(self) -> list[str]:
+        """Return who is identified by the groups and not protected, in sentences."""
+        return other_people(self.plan.query, self.dataset.about, person(self.plan))
 
     def warn_of_noise(self) -> None:
         """Warn, before a charge, if the answer will be mostly noise: by the plan and a registered size alone."""
@@ -223,10 +232,11 @@ class Work:
     def release(self, progress: Progress) -> Release:
         """Pay for the plan, compute it and record it; the same key again charges nothing."""
         with self.asking():
-            return run.release(
+            made = run.release(
                 self.plan, self.account, why=self.why, key=self.key, progress=progress, dataset=self.dataset.name,
                 forms=self.forms(),
             )  # fmt: skip
+        return replace(made, most_rows=self.dataset.most_rows)
 
     def answer(self, progress: Progress) -> Answer:
         """Return the released table."""
@@ -236,10 +246,11 @@ class Work:
     def tabled(self, made: Release, **found: Any) -> Outcome:
         """Return a released table as an outcome."""
         said = {"holds": made.holds, "left_out": made.left_out, "noisy": made.noisy, "wide": made.wide}
-        removed = [each.to_data() for each in made.removed()]
-        facts = {"plan_hash": self.plan.hash, **said, "widths": made.widths(), "removed": removed}
-        facts |= {"effect": made.effect, "standard_errors": made.standard_errors()}
-        shown = {"table": released_table(made), "notes": made.notes, "details": tuple(made.details())}
+        removed = [each.to_data() for each in made.changes]
+        facts = {"plan_hash": self.plan.hash, **said, "widths": _headed(made, made.widths()), "removed": removed}
+        facts |= {"effect": made.effect, "standard_errors": _headed(made, made.standard_errors())}
+        notes = (*made.notes, *(f"{capital(said)}." for said in self.others))
+        shown = {"table": released_table(made), "notes": notes, "details": tuple(made.details())}
         return self.outcome(made.receipt, fresh=made.fresh, facts=facts, **shown, **found)
 
     def card(self, made: Release) -> Card:
@@ -309,15 +320,20 @@ def default_key(kind: str, asked: str, dataset: Dataset) -> AutoKey:
     return AutoKey(f"{kind}-{digest(f'{asked} {data}')[:24]}")
 
 
+def _headed(made: Columns, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts about columns by the names that these have in outputs."""
+    return {made.headers[name]: fact for name, fact in found.items()}
+
+
 def released_table(made: Release | Answered) -> Released:
     """Return a released table as plain data."""
     document = made.to_data()
     rows = tuple(tuple(row.values()) for row in document["rows"])
     dates = [name for name, column in made.data.items() if any(isinstance(v, datetime.date) for v in column)]
     return Released(
-        columns=made.columns,
+        columns=tuple(made.headers.values()),
         groups=made.groups,
-        counts=made.counts,
+        counts=tuple(made.headers[name] for name in made.counts),
         dates=tuple(dates),
         rows=rows,
         about=made.about_csv(),

@@ -39,6 +39,7 @@ def plan(
     where: ask.Where = None,
     derive: ask.Derive = None,
     join: ask.Join = None,
+    other: ask.Other = None,
     rho: ask.Rho = None,
     epsilon: ask.Epsilon = None,
     delta: ask.Delta = None,
@@ -67,7 +68,7 @@ def plan(
     budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error, "pure": pure or None}
     budget = ask.shared_out(budget, times)
     caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to}
-    question = ask.TableOptions(measures, by, keys, private_keys, where, budget | caps, derive, join)
+    question = ask.TableOptions(measures, by, keys, private_keys, where, budget | caps, derive, join, other)
     sizes = _sizes(group_size)
     export.check_plan_file(out)
     with opened(ledger) as book:

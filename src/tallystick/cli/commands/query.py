@@ -20,6 +20,7 @@ def query(
     where: ask.Where = None,
     derive: ask.Derive = None,
     join: ask.Join = None,
+    other: ask.Other = None,
     rho: ask.Rho = None,
     epsilon: ask.Epsilon = None,
     delta: ask.Delta = None,
@@ -45,7 +46,7 @@ def query(
 
     budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error, "pure": pure or None}
     caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to}
-    question = ask.TableOptions(measures, by, keys, private_keys, where, budget | caps, derive, join)
+    question = ask.TableOptions(measures, by, keys, private_keys, where, budget | caps, derive, join, other)
     files = Files(out, card)
     files.check(keys)
     about = {"ledger": place_of(ledger), "dataset": dataset, "why": why, "dry_run": dry_run, **question.to_data()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tallystick.cards import card
@@ -15,7 +15,9 @@ from tallystick.publish.outcome import Answer, Outcome, Payment
 from tallystick.publish.work import Work, released_table
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.progress import Progress
+from tallystick.tables.reporting.columns import person
 from tallystick.tables.reporting.noise import warned
+from tallystick.tables.reporting.other_people import other_people
 from tallystick.tables.sql import answer as answers
 from tallystick.tables.sql.statement import planned
 
@@ -47,6 +49,8 @@ class Statement(Kind):
         asked = answers.asked_as(statement, request.key)
         why = statement.options.given.get("why", request.why) or ""
         dataset = find(name, book)
+        others = other_people(statement.plan.query, dataset.about, person(statement.plan))
+        statement = statement.with_notes(others)
         return StatementWork(account, dataset, why, asked.key, asked.plan, statement, asked, names=asked.names)
 
 
@@ -92,7 +96,8 @@ class StatementWork(Work):
             made = answers.answered(
                 self.statement, self.account, why=self.why or None, key=self._named, progress=progress
             )
-        removed = [each.to_data() for each in made.removed()]
+        made = replace(made, release=replace(made.release, most_rows=self.dataset.most_rows))
+        removed = [each.to_data() for each in made.changes]
         facts = {"plan_hash": made.release.plan.hash, "removed": removed, "effect": made.effect}
         shown = {"notes": made.notes, "details": tuple(made.details())}
         found = {"table": released_table(made), "facts": facts, **shown}

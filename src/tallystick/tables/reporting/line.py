@@ -14,7 +14,7 @@ CELLS: Final = (
     "share", "share_lower", "share_upper", "too_noisy",
 )  # fmt: skip
 """Columns of ``table.about.csv``, in which each line is a row."""
-NOT_IN_DATA: Final = ("label", "seen_to", "limit", "is_of_groups")
+NOT_IN_DATA: Final = ("label", "seen_to", "limit", "is_of_groups", "is_of_all")
 """Fields that choose words. The sentence has them already."""
 
 
@@ -48,6 +48,8 @@ class Line:
     """The limit per person that is exceeded; 0 if it is not one limit."""
     is_of_groups: bool = False
     """True if the limit is one on groups."""
+    is_of_all: bool = False
+    """True for the number of all rows, counted or not. Its upper end may be missing."""
 
     @property
     def too_noisy(self) -> bool:

@@ -97,11 +97,15 @@ class Report:
         said = {}
         if self.intervals:
             said["every _lower and _upper"] = words.interval_meaning(self.plan.threshold, self.who)
-        said |= {self._name(name): did for name, did in measured(self.plan.query, self.who).items()}
+        said |= self.measured()
         said |= dict.fromkeys(self.computed, words.COMPUTED)
         said |= {words.NOISY_VALUES: noisy} if noisy else {}
         columns = [Line(name, did=did) for name, did in said.items()]
         return [line.to_cells() for line in (*columns, *limits)]
+
+    def measured(self) -> dict[str, str]:
+        """Return by name in the table what each measure is, what is done to its values, and which rows count."""
+        return {self._name(name): did for name, did in measured(self.plan.query, self.who).items()}
 
     def _name(self, measure: str) -> str:
         return self.names.get(measure, measure)

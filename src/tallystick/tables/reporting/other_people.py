@@ -1,0 +1,46 @@
+"""Say that people are not protected whom a grouping column identifies, and who are not the unit of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from tallystick.digits import plural
+from tallystick.printing import visible
+from tallystick.tables.expressions import columns_of
+
+if TYPE_CHECKING:
+    from tallystick.tables.table import Query
+
+IDENTIFIES: Final = "identifies"
+"""The owner's statement that names columns which identify other people; several with semicolons."""
+
+
+def identifying(about: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns that identify other people, by the statements of the owner.
+
+    >>> identifying({"identifies": "lecturer; examiner"})
+    ('lecturer', 'examiner')
+    """
+    names = (name.strip() for name in about.get(IDENTIFIES, "").split(";"))
+    return tuple(name for name in names if name)
+
+
+def other_people(query: Query, about: Mapping[str, str], who: str) -> list[str]:
+    """Return for each identifying column that groups are made of that the people behind it are not protected."""
+    named = identifying(about)
+    used = {name for column in query.columns for name in _sources(query, column)}
+    return [
+        f"{visible(name)} identifies other people, who are not protected: the guarantee is for {plural(who)} alone"
+        for name in named
+        if name in used
+    ]
+
+
+def _sources(query: Query, column: str) -> set[str]:
+    """Return the column and those that it is computed from."""
+    sources = {column}
+    for step in reversed(query.table.steps):
+        if step.kind == "derive" and step.name in sources and step.expression is not None:
+            sources |= columns_of(step.expression)
+    return sources

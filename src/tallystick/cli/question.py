@@ -82,6 +82,9 @@ CapsShare = Annotated[
 CapsSeenTo = Annotated[
     int | None, typer.Option("--caps-seen-to", help="Measure the effect on at most this many rows of a person.")
 ]
+Together = Annotated[
+    bool, typer.Option("--together", help="Widen the intervals, so that those of a column hold for all groups at once.")
+]
 Key = Annotated[
     str | None,
     typer.Option("--key", help="Name of this release: the same key returns the same answer, without a charge."),

@@ -72,6 +72,12 @@ class Dataset:
         return None if size is None else check.count("group_size", size, least=1)
 
     @property
+    def people(self) -> int | None:
+        """The number of people in the data, if the owner registered it as public."""
+        number = self.asking.get("people")
+        return None if number is None else check.count("people", number, least=1)
+
+    @property
     def most_rows(self) -> int | None:
         """The largest number of rows that one person can have, if the owner registered it as public."""
         most = self.asking.get("most_rows")

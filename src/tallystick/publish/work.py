@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tallystick.accounting.large_delta import large_delta
 from tallystick.cards import card
 from tallystick.errors import (
     BudgetExceeded,
@@ -65,6 +66,8 @@ class Work:
     plan: Plan
     names: Names = field(default=NO_NAMES, kw_only=True)
     """Names that a statement gives to columns of the plan."""
+    all_groups: bool = field(default=False, kw_only=True)
+    """True if the intervals of each column are to hold for all groups together."""
 
     @property
     def privacy(self) -> PrivacyLoss:
@@ -140,10 +143,10 @@ class Work:
             "error_by_size": {name: _texts(errors) for name, errors in by_size.items()},
             "error_words": error_words(plan, next(iter(by_size.values()), ())),
             "groups": facts["keys"],
-            "warnings": (*facts["warnings"], *self.others, *self._noisy_measures(sizes)),
+            "warnings": (*facts["warnings"], *self._read_before(), *self._noisy_measures(sizes)),
             "explained": plan.explain(),
             "title": title(plan.query, self.dataset.name),
-            "summary": tuple(summary(plan, sizes, self.dataset.group_size, self.others)),
+            "summary": tuple(summary(plan, sizes, self.dataset.group_size, self._read_before())),
             "details": tuple(details(plan)),
         }
 
@@ -151,6 +154,11 @@ class Work:
     def others(self) -> list[str]:
         """Return who is identified by the groups and not protected, in sentences."""
         return other_people(self.plan.query, self.dataset.about, person(self.plan))
+
+    def _read_before(self) -> list[str]:
+        """Return what a person should know before paying, by what the owner registered, in sentences."""
+        delta = self.account.quoted_delta(float(self.plan.delta or 0.0))
+        return [*self.others, *large_delta(delta or 0.0, self.dataset.people)]
 
     def warn_of_noise(self) -> None:
         """Warn, before a charge, if the answer will be mostly noise: by the plan and a registered size alone."""
@@ -236,7 +244,11 @@ class Work:
                 self.plan, self.account, why=self.why, key=self.key, progress=progress, dataset=self.dataset.name,
                 forms=self.forms(),
             )  # fmt: skip
-        return replace(made, most_rows=self.dataset.most_rows)
+        return self.read(made)
+
+    def read(self, made: Release) -> Release:
+        """Return a release as it is to be read: with what the owner registered, and the intervals that are asked."""
+        return replace(made, most_rows=self.dataset.most_rows, is_joint=self.all_groups)
 
     def answer(self, progress: Progress) -> Answer:
         """Return the released table."""
@@ -248,7 +260,8 @@ class Work:
         said = {"holds": made.holds, "left_out": made.left_out, "noisy": made.noisy, "wide": made.wide}
         removed = [each.to_data() for each in made.changes]
         facts = {"plan_hash": self.plan.hash, **said, "widths": _headed(made, made.widths()), "removed": removed}
-        facts |= {"effect": made.effect, "standard_errors": _headed(made, made.standard_errors())}
+        facts |= {"effect": made.effect, "standard_errors": made.standard_errors_shown()}
+        facts["all_groups"] = self.all_groups
         notes = (*made.notes, *(f"{capital(said)}." for said in self.others))
         shown = {"table": released_table(made), "notes": notes, "details": tuple(made.details())}
         return self.outcome(made.receipt, fresh=made.fresh, facts=facts, **shown, **found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import importlib
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ from tallystick.printing import csv_cell, escaped
 from tallystick.regular_file import write_whole, written_whole
 from tallystick.tables import layout
 from tallystick.tables.estimates import cut_at_zero
+from tallystick.tables.reporting.words import too_noisy_to_use
 
 
 class Columns:
@@ -51,13 +52,26 @@ class Columns:
         """The columns that limits per person touch."""
         return frozenset()
 
+    @property
+    def all_groups(self) -> bool:
+        """True if the intervals of a column hold for all groups together."""
+        return False
+
     @cached_property
     def headers(self) -> dict[str, str]:
         """The name of each column in every output: one that limits per person touch ends in ``_limited``.
 
-        ``data`` and ``rows`` have the names that the question gave.
+        Ends of intervals that hold for all groups together say so, too. ``data`` and ``rows`` have the names that the
+        question gave.
         """
-        return with_limits(self.columns, self.limited)
+        headers = with_limits(self.columns, self.limited)
+        return for_all_groups(headers) if self.all_groups else headers
+
+    def too_noisy(self, bounds: Mapping[str, tuple[float, float]]) -> str:
+        """Return which of the columns with these public bounds are too noisy to use, in a sentence."""
+        names = with_limits(self.columns, self.limited)
+        data = {names[name]: values for name, values in self.data.items()}
+        return too_noisy_to_use(data, {names[name]: ends for name, ends in bounds.items()}, self.groups)
 
     @property
     def shown(self) -> dict[str, list[Any]]:
@@ -209,6 +223,20 @@ def with_limits(columns: Sequence[str], limited: Collection[str]) -> dict[str, s
             said += LIMITED
         headers |= {f"{name}{end}": f"{said}{end}" for end in ENDS if f"{name}{end}" in headers}
     return headers
+
+
+def for_all_groups(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return names of columns in which ends of intervals say that they hold for all groups together.
+
+    >>> for_all_groups({"n": "n", "n_lower": "n_lower", "n_upper": "n_upper"})["n_lower"]
+    'n_together_lower'
+    """
+    named = dict(headers)
+    for name in headers:
+        for end in ENDS[1:]:
+            if f"{name}{end}" in headers:
+                named[f"{name}{end}"] = f"{headers[name]}{layout.TOGETHER}{end}"
+    return named
 
 
 def _rows(data: dict[str, list[Any]]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from tallystick.tables.reporting.columns import described, person
 from tallystick.tables.reporting.limits import all_rows, limit_lines
 from tallystick.tables.reporting.line import CELLS, Line
 from tallystick.tables.reporting.report import Report
-from tallystick.tables.reporting.words import interval_meaning, too_noisy_to_use
+from tallystick.tables.reporting.words import interval_meaning
 from tallystick.tables.sources import says_limited
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class Release(Columns):
     fresh: bool = True
     most_rows: int | None = None
     """A public maximum of rows of one person, for the upper end of ``all_rows``. No noise depends on it."""
+    is_joint: bool = False
+    """True if the intervals of each column hold for all groups together (``for_all_groups``)."""
 
     def __post_init__(self) -> None:
         if self.answer.get("format") != FORMAT or self.answer.get("plan") != self.plan.hash:
@@ -177,16 +179,28 @@ class Release(Columns):
         middle = float(np.sum(self.estimates()[field].value))
         return middle - half, middle + half
 
+    def for_all_groups(self) -> Release:
+        """Return the table with the intervals of ``together`` in all its outputs."""
+        require_all_groups(self.plan)
+        return replace(self, is_joint=True)
+
+    @property
+    def all_groups(self) -> bool:
+        """True if the intervals of each column hold for all groups together."""
+        return self.is_joint
+
     def together(self, *, confidence: float = CONFIDENCE) -> dict[str, Estimate]:
         """Each column with intervals that hold in all groups at once, in 95 of 100 releases.
 
         Each of the m groups is taken at confidence 1 - a/m, so that one of them misses with probability a at most.
         Groups that were found in the data are refused: those that are shown are not all that there are.
         """
-        if self.plan.threshold is not None:
-            raise Refused("no intervals for all groups together: these groups were found in the data. Use public keys")
-        miss = (1.0 - check.inside("confidence", confidence)) / max(1, len(self))
-        return self.estimates(confidence=1.0 - miss)
+        require_all_groups(self.plan)
+        return self.estimates(confidence=_joint(check.inside("confidence", confidence), len(self)))
+
+    def level(self, confidence: float) -> float:
+        """Return the confidence of one interval: of joint ones, so that those of all groups hold together."""
+        return _joint(confidence, len(self)) if self.is_joint else confidence
 
     def answers(self, field: str, *, of: int | None = None) -> dict[tuple[Any, ...], Answer]:
         """The cells of one column for ``ts.inference``, by their groups: each with its own two intervals.
@@ -212,7 +226,7 @@ class Release(Columns):
         columns: dict[str, list[Any]] = dict(zip(self.plan.query.columns, groups, strict=False))
         for column in self.plan.query.columns:
             columns.setdefault(column, [])
-        for name, estimate in self.estimates().items():
+        for name, estimate in self.estimates(confidence=self.level(CONFIDENCE)).items():
             columns[name] = _plain(estimate.value)
             columns[f"{name}_lower"] = _plain(estimate.lower)
             columns[f"{name}_upper"] = _plain(estimate.upper)
@@ -274,13 +288,18 @@ class Release(Columns):
         for name, measure in self.plan.query.measures:
             fields = measure.fields(name)
             names[name] = self.headers[fields[0]] if len(fields) == 1 else name
-        return Report(self.plan, names)
+        return Report(self.plan, names, all_groups=self.all_groups, errors=self.standard_errors_shown())
+
+    def standard_errors_shown(self) -> dict[str, float]:
+        """``standard_errors`` by the names of columns in outputs."""
+        return {self.headers[name]: error for name, error in self.standard_errors().items()}
 
     def to_data(self) -> dict[str, Any]:
         """Rows, plan hash and receipt as JSON data."""
         receipt = None if self.receipt is None else json.loads(self.receipt.to_json())
         about = {
-            "intervals": interval_meaning(self.plan.threshold, self.who),
+            "intervals": interval_meaning(self.plan.threshold, self.who, all_groups=self.all_groups),
+            "standard_errors": self.standard_errors_shown(),
             "measures": self._report.measured(),
             "removed": [each.to_data() for each in self.changes],
         }
@@ -317,8 +336,7 @@ class Release(Columns):
     @property
     def noisy(self) -> str:
         """Which means and quantiles are too noisy to use, in a sentence to print beside the table; empty if none."""
-        bounds = public_bounds(self.plan.query.fields)
-        return too_noisy_to_use(self.shown, {self.headers[name]: ends for name, ends in bounds.items()}, self.groups)
+        return self.too_noisy(public_bounds(self.plan.query.fields))
 
     @property
     def wide(self) -> str:
@@ -356,6 +374,17 @@ class Release(Columns):
         notes = "".join(f"<p><small>{html_text(line)}</small></p>" for line in self.notes)
         charts = "".join(f"<div style='max-width:640px'>{bars(each)}</div>" for each in self.bars(fields=2))
         return f"{self.html()}{charts}{notes}"
+
+
+def _joint(confidence: float, groups: int) -> float:
+    """Return the confidence of each of several intervals that hold together at this one (Bonferroni)."""
+    return 1.0 - (1.0 - confidence) / max(1, groups)
+
+
+def require_all_groups(plan: Plan) -> None:
+    """Refuse intervals for all groups together if the groups were found in the data: others may exist."""
+    if plan.threshold is not None:
+        raise Refused("no intervals for all groups together: these groups were found in the data. Use public keys")
 
 
 def _says_limited(measure: Measure) -> bool:

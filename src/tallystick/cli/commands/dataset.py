@@ -69,6 +69,9 @@ MostRows = Annotated[
     int | None,
     typer.Option("--most-rows", help="A public maximum of rows of one person, to estimate all rows from both sides."),
 ]
+People = Annotated[
+    int | None, typer.Option("--people", help="A public number of people in the data, to warn of a delta that is large.")
+]
 MaxRowsInAll = Annotated[
     int | None, typer.Option("--max-rows", help="Count a person with at most this many rows in all groups together.")
 ]
@@ -111,6 +114,7 @@ class Registration:
     version: str | None
     group_size: int | None
     most_rows: int | None
+    people: int | None
     declared: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Types of the columns in the registration that is updated."""
 
@@ -133,6 +137,7 @@ class Registration:
             "version": self.version,
             "group_size": self.group_size,
             "most_rows": self.most_rows,
+            "people": self.people,
         }
         asking = _asking(table, listed, self.prices, **more)
         own = datasets.identified(table)
@@ -171,6 +176,7 @@ def add(
     version: Version = None,
     group_size: GroupSize = None,
     most_rows: MostRows = None,
+    people: People = None,
     replace: Annotated[
         bool,
         typer.Option("--replace-one", help="Protect against replacing a person's rows, not adding or removing them."),
@@ -189,7 +195,7 @@ def add(
     prices = {"per_query": per_query, "most_per_query": most_per_query}
     said = Registration(
         source, table, protected, adjacency, max_groups, max_rows_per_group, max_rows, bounds, types, about,
-        least_price, keys, key_delta, prices, version, group_size, most_rows,
+        least_price, keys, key_delta, prices, version, group_size, most_rows, people,
     )  # fmt: skip
     read = said.opened()
     called = name or (Path(source).stem if read.source.paths else read.name)
@@ -241,6 +247,7 @@ def update_(
     version: Version = None,
     group_size: GroupSize = None,
     most_rows: MostRows = None,
+    people: People = None,
     is_request: AsRequest = False,
     why: RequestWhy = None,
     dry_run: DryRun = False,
@@ -257,7 +264,7 @@ def update_(
     prices = {"per_query": per_query, "most_per_query": most_per_query}
     said = Registration(
         place, named, known.table["unit"], known.table["adjacency"], max_groups, max_rows_per_group, max_rows, bounds,
-        types, about, least_price, keys, key_delta, prices, version, group_size, most_rows,
+        types, about, least_price, keys, key_delta, prices, version, group_size, most_rows, people,
         dict(known.table["columns"]),
     )  # fmt: skip
     read = said.opened()

@@ -117,6 +117,7 @@ def run(
     out: ask.Out = None,
     card: ask.CardFile = None,
     source: ask.Moved = None,
+    together: ask.Together = False,
     dry_run: DryRun = False,
     details: Details = False,
     quiet: Quiet = False,
@@ -130,7 +131,7 @@ def run(
     dataset, saved = export.read_saved(plan)
     files = export.Files(out, card)
     files.check(plan)
-    request = Request(Question(dataset, saved, source=source), key=key, why=why)
+    request = Request(Question(dataset, saved, source=source, all_groups=together), key=key, why=why)
     about = {"ledger": place_of(ledger), "plan": str(plan), "why": why, "dry_run": dry_run}
     with opened(ledger) as book:
         with working("publishing") as tell:

@@ -33,6 +33,7 @@ def query(
     card: ask.CardFile = None,
     account: ask.Payer = None,
     source: ask.Moved = None,
+    together: ask.Together = False,
     dry_run: DryRun = False,
     details: Details = False,
     quiet: Quiet = False,
@@ -55,7 +56,7 @@ def query(
             registered = datasets.find(dataset, book)
             (plan,) = question.plans(registered.opened(datasets.payer(registered, book, account)), registered)
             files.check_in(book, source)
-            what = Question.of(dataset, plan, account=account, source=source, is_new=True)
+            what = Question.of(dataset, plan, account=account, source=source, is_new=True, all_groups=together)
             in_sql = statement_of(plan.query, dataset)
             done = perform(Request(what, key=key, why=why), book, files, tell, dry_run=dry_run)
         facts = {**done.facts, "sql": in_sql}

@@ -17,6 +17,7 @@ from tallystick.tables.keyset import PublicTable
 from tallystick.tables.progress import Progress
 from tallystick.tables.reporting.columns import person
 from tallystick.tables.reporting.noise import warned
+from tallystick.tables.release import require_all_groups
 from tallystick.tables.reporting.other_people import other_people
 from tallystick.tables.sql import answer as answers
 from tallystick.tables.sql.statement import planned
@@ -38,6 +39,8 @@ class Statement(Kind):
     public: Mapping[str, PublicTable] = field(default_factory=dict)
     account: str | None = None
     """Who pays: an allowance or a block. None is the only allowance of who asks, or the population."""
+    all_groups: bool = False
+    """True if the intervals of each column are to hold for all groups together."""
 
     def work(self, request: Request, book: Ledger) -> StatementWork:
         """Return the statement, planned; its cost is its own, that of the request, or the registered one."""
@@ -51,7 +54,12 @@ class Statement(Kind):
         dataset = find(name, book)
         others = other_people(statement.plan.query, dataset.about, person(statement.plan))
         statement = statement.with_notes(others)
-        return StatementWork(account, dataset, why, asked.key, asked.plan, statement, asked, names=asked.names)
+        if self.all_groups:
+            require_all_groups(statement.plan)
+        return StatementWork(
+            account, dataset, why, asked.key, asked.plan, statement, asked, names=asked.names,
+            all_groups=self.all_groups,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,9 +104,10 @@ class StatementWork(Work):
             made = answers.answered(
                 self.statement, self.account, why=self.why or None, key=self._named, progress=progress
             )
-        made = replace(made, release=replace(made.release, most_rows=self.dataset.most_rows))
+        made = replace(made, release=self.read(made.release))
         removed = [each.to_data() for each in made.changes]
         facts = {"plan_hash": made.release.plan.hash, "removed": removed, "effect": made.effect}
+        facts |= {"standard_errors": made.standard_errors_shown(), "all_groups": self.all_groups}
         shown = {"notes": made.notes, "details": tuple(made.details())}
         found = {"table": released_table(made), "facts": facts, **shown}
         return Answer(self.outcome(made.release.receipt, fresh=made.fresh, **found), made, lambda: card(made))

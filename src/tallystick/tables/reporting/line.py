@@ -18,6 +18,15 @@ NOT_IN_DATA: Final = ("label", "seen_to", "limit", "is_of_groups", "is_of_all")
 """Fields that choose words. The sentence has them already."""
 
 
+def standard_error(column: str, error: float) -> list[Any]:
+    """Return the standard error of a column as a row with the columns ``CELLS``.
+
+    >>> standard_error("n", 22.4)[:2]
+    ['standard error of n', 22.4]
+    """
+    return [f"standard error of {column}", error, None, None, words.STANDARD_ERROR, *[None] * (len(CELLS) - 5)]
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """An event, its column or limit, and a noisy whole number of it; intervals hold the privacy noise alone.

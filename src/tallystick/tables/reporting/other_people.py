@@ -31,7 +31,7 @@ def other_people(query: Query, about: Mapping[str, str], who: str) -> list[str]:
     named = identifying(about)
     used = {name for column in query.columns for name in _sources(query, column)}
     return [
-        f"{visible(name)} identifies other people, who are not protected: the guarantee is for {plural(who)} alone"
+        f"column {visible(name)} identifies other people, who are not protected: the guarantee is for {plural(who)} alone"
         for name in named
         if name in used
     ]

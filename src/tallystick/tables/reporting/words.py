@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 NOISE_ONLY: Final = "Intervals are for the privacy noise only."
 """The one line on intervals under a table."""
+ALL_GROUPS: Final = "Those of each column hold for all groups together."
+STANDARD_ERROR: Final = "standard deviation of the privacy noise of the column, the same in every group"
 INTERVALS: Final = (
     "95 % interval for the privacy noise only. It does not include the effect of limits and bounds, or sampling"
 )
@@ -444,12 +446,14 @@ def not_measured(*, limits: bool, bounds: bool) -> str:
 # Intervals, groups, limits.
 
 
-def interval_meaning(threshold: int | None, who: str = "unit") -> str:
+def interval_meaning(threshold: int | None, who: str = "unit", *, all_groups: bool = False) -> str:
     """Return the meaning of a table's intervals; ``threshold`` is the least number of a group shown, if any.
 
     >>> interval_meaning(None) == INTERVALS
     True
     """
+    if all_groups:
+        return f"{INTERVALS}. {ALL_GROUPS.removesuffix('.')}"
     return INTERVALS if threshold is None else f"{INTERVALS}. {groups_shown(threshold, who).removesuffix('.')}"
 
 

@@ -240,7 +240,7 @@ class Released:
     def _known(self, release: Release | Shown, value: exp.Expr) -> dict[str, Ends]:
         """The intervals of the columns in an expression, which hold together at the usual confidence."""
         named = columns_of(value, frozenset(self._fields())) or frozenset()
-        confidence = 1.0 - (1.0 - CONFIDENCE) / len(named)
+        confidence = release.level(1.0 - (1.0 - CONFIDENCE) / len(named))
         estimates, known = release.estimates(confidence=confidence), dict[str, Ends]()
         for name in named:
             if name.startswith(TOTAL):

@@ -36,7 +36,6 @@ from tallystick.tables.reporting.limits import limit_lines
 from tallystick.tables.reporting.line import CELLS, Line
 from tallystick.tables.reporting.plan import cost_words, details, labelled, summary
 from tallystick.tables.reporting.report import Report
-from tallystick.tables.reporting.words import too_noisy_to_use
 from tallystick.tables.run import Forms, answered_before, asked_before, release
 from tallystick.tables.sources import COMPUTED, JOINED, Names, identity, public_file, says_limited
 from tallystick.tables.sql.catalogue import Catalogue, Known
@@ -133,7 +132,7 @@ class Answered(Columns):
         fields = self.statement.released.query.fields
         shown = {name: fields.get(column) for name, column in self.statement.released.plain.items()}
         kept = {name: ends for name, ends in public_bounds(shown).items() if f"{name}_lower" in self.data}
-        return too_noisy_to_use(self.shown, {self.headers[name]: ends for name, ends in kept.items()}, self.groups)
+        return self.too_noisy(kept)
 
     def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Line, ...]:
         """Numbers left out by caps and bounds, as ``Release.removed`` says it, under the statement's own names."""
@@ -163,7 +162,25 @@ class Answered(Columns):
         """Report beside the table, each measure under the name of the column that shows it."""
         released = self._released
         computed = tuple(self.headers[name] for name in released.computed)
-        return Report(self.statement.plan, _outputs(self.statement, self.headers), computed, released.intervals)
+        return Report(
+            self.statement.plan, _outputs(self.statement, self.headers), computed, released.intervals,
+            all_groups=self.all_groups, errors=self.standard_errors_shown(),
+        )  # fmt: skip
+
+    def standard_errors_shown(self) -> dict[str, float]:
+        """Standard deviations of the noise of the columns that are shown as they are, where groups have the same."""
+        found, names = self.release.standard_errors(), {} if self.form is None else self.form.names
+        own = {name: names.get(column, column) for name, column in self.statement.released.plain.items()}
+        return {self.headers[name]: found[column] for name, column in own.items() if column in found}
+
+    def for_all_groups(self) -> Answered:
+        """Return the answer with intervals that hold for all groups of a column together."""
+        return replace(self, release=self.release.for_all_groups())
+
+    @property
+    def all_groups(self) -> bool:
+        """True if the intervals of each column hold for all groups together."""
+        return self.release.all_groups
 
     @property
     def cost(self) -> str:
@@ -183,6 +200,7 @@ class Answered(Columns):
             "format": "tallystick/sql/1",
             **content,
             "notes": list(self.notes),
+            "standard_errors": self.standard_errors_shown(),
             "removed": removed,
             "receipt": receipt,
         }

@@ -99,6 +99,10 @@ class Shown(Columns):
         }
 
 
+    def level(self, confidence: float) -> float:
+        """Confidence of one interval, so that those of all groups hold together if they are joint."""
+        return self.release.level(confidence)
+
     def total_of(self, field: str, *, confidence: float) -> tuple[float, float]:
         """Interval of the sum of a column over all groups."""
         return self.release.total_of(self.names[field], confidence=confidence)

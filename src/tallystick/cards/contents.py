@@ -59,7 +59,8 @@ class Subject:
     @property
     def called(self) -> dict[str, str]:
         """Names of columns for readers: those of a statement; one that limits per person touch says so."""
-        limited = frozenset[str]() if self.release is None else self.release.limited
+        is_model = isinstance(self.plan, FitPlan) or LinearForm.of(self.plan) is not None
+        limited = frozenset[str]() if self.release is None or is_model else self.release.limited
         return dict(self.names) | {name: f"{self.names.get(name, name)}{LIMITED}" for name in limited}
 
     @property

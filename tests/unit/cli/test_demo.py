@@ -74,7 +74,7 @@ def test_the_demo_shows_the_table_under_the_command_that_prints_it(run, offline)
     shown = run("demo").out
     first = shown[shown.index("$ tallystick publish run") :].splitlines()
     assert " --out " in first[0]
-    assert first[1].startswith("region  sex  count_units ±")
+    assert first[1].startswith("region  sex  count_units_limited ±")
     assert [line.split()[0] for line in first[2:10]] == [name for name in REGIONS for _ in "fm"]
 
 

@@ -116,12 +116,11 @@ class Released:
         plain = {new: self.plain[old] for new, old in passed.items() if old in self.plain}
         own = {new: ends[old] for new, old in passed.items()}
         labels = frozenset(name for name, value in made if is_label(value.unalias(), self.labels))
-        known = {name.casefold(): value for name, value in self._made_of().items()}
-        over = {} if _merges(tree) else {name: _standing(value.unalias(), known) for name, value in made}
+        over = {} if _merges(tree) else _over(made, self._made_of())
         return replace(
             self, after=tree, names=names, noisy=noisy, limited=limited, labels=labels, plain=plain, ends=own,
             inside={**self.inside, **self._made_inside()},
-            made_of={name: value for name, value in over.items() if value is not None},
+            made_of=over,
         )  # fmt: skip
 
     def _inner(self) -> tuple[exp.Select, dict[str, tuple[str, str]]]:
@@ -340,6 +339,26 @@ def _expose(tree: exp.Select, columns: list[str]) -> None:
     for name in columns:
         inner.select(exp.alias_(exp.column(name, quoted=True), name, quoted=True), copy=False)
     _expose(inner, columns)
+
+
+def _over(made: list[tuple[str, exp.Expr]], inside: Mapping[str, exp.Expr]) -> dict[str, exp.Expr]:
+    """Return outputs as expressions of the released columns, as far as it is clear what each name in them means.
+
+    A name that is also that of another output is not used.
+    """
+    known = {name.casefold(): value for name, value in inside.items()}
+    renamed = {name.casefold() for name, value in made if _column_name(value.unalias()) != name.casefold()}
+    found = {}
+    for name, value in made:
+        clear = {each: inner for each, inner in known.items() if each == name.casefold() or each not in renamed}
+        standing = _standing(value.unalias(), clear)
+        if standing is not None:
+            found[name] = standing
+    return found
+
+
+def _column_name(value: exp.Expr) -> str:
+    return str(value.name).casefold() if isinstance(value, exp.Column) else ""
 
 
 def _standing(value: exp.Expr, known: Mapping[str, exp.Expr]) -> exp.Expr | None:

@@ -18,7 +18,7 @@ from tallystick.ledger.filters import WHAT_RHO_IS, Amount, quoted_delta
 from tallystick.printing import escaped, one_of
 from tallystick.tables.aggregates import public_bounds
 from tallystick.tables.output import LIMITED
-from tallystick.tables.reporting.other_people import other_people
+from tallystick.tables.reporting.registered import other_people
 from tallystick.tables.reporting.words import rule_of_limits, too_noisy_to_use
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from tallystick.place import names_server
 from tallystick.printing import columns_of, one_of
 from tallystick.tables.identity import SPARK, Identity, Overlap, known_to, refuse_other_form
 from tallystick.tables.reader import Reader
-from tallystick.tables.reporting.other_people import identifying
+from tallystick.tables.reporting.registered import identifying
 from tallystick.tables.sources import identity
 
 if TYPE_CHECKING:

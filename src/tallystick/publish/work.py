@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallystick.accounting.large_delta import large_delta
 from tallystick.cards import card
 from tallystick.errors import (
     BudgetExceeded,
@@ -34,7 +33,7 @@ from tallystick.tables.progress import Progress
 from tallystick.tables.reporting.columns import person
 from tallystick.tables.reporting.noise import noisy_measures, warned
 from tallystick.tables.reporting.plan import GROUP_SIZES, USUAL_SIZE, details, error_words, summary, title
-from tallystick.tables.reporting.other_people import other_people
+from tallystick.tables.reporting.registered import large_delta, other_people
 from tallystick.tables.reporting.words import capital
 from tallystick.tables.sources import NO_NAMES, Names, identity
 

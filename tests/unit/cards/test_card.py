@@ -369,7 +369,7 @@ def test_a_card_says_which_way_limits_move_its_numbers_and_never_at_least_none(c
     assert "At least 0 %" not in shown
     line |= {"value": 90, "lower": 80, "share_lower": 0.07945}
     shown = Elements(Card(facts).to_html()).text
-    assert "At least 7.94 % of rows are over the limits per patient and are not counted in full" in shown
+    assert "At least 80 more rows (7.94 % of rows) are over the limits per patient and are not counted in full" in shown
     assert "the true numbers of rows are higher." in shown
     assert "To measure this share, at most 10 such rows of a patient were counted." in shown
 

@@ -27,7 +27,7 @@ def rows(tmp_path: Path) -> Account:
 
 
 def registered(path: Path, account: Account, *, unit: str | None = None, name: str = "x", update: bool = False) -> None:
-    table = datasets.read_table(str(path), None, unit, "add_remove", (), {})
+    table = datasets.read_table(str(path), None, unit, "add_remove", {}, {})
     dataset = Dataset(name, account.name, table.to_data())
     datasets.register(dataset, account, update=update)
 

@@ -111,7 +111,6 @@ class Goal:
             "lower": bounds.lower,
             "upper": bounds.upper,
             "error": made.error(),
-            "warnings": large_delta(self.delta, self.examples, "examples"),
             "power_at_false_alarm": {f"{alpha:g}": float(loss.power(alpha=alpha)) for alpha in ALPHAS},
         }
 
@@ -130,7 +129,6 @@ class Goal:
             "Valid only for Poisson sampling. A loader that shuffles the data needs other accounting.",
             f"Charge it: tallystick charge add {facts['expression']!r} --delta {delta} --why REASON",
         ]
-        lines += [f"Warning: {said}." for said in facts["warnings"]]
         if others is None:
             lines.append("Other accountants: --compare")
         else:

@@ -18,7 +18,7 @@ from tallystick.tables.progress import Progress
 from tallystick.tables.reporting.columns import person
 from tallystick.tables.reporting.noise import warned
 from tallystick.tables.release import require_all_groups
-from tallystick.tables.reporting.other_people import other_people
+from tallystick.tables.reporting.registered import other_people
 from tallystick.tables.sql import answer as answers
 from tallystick.tables.sql.statement import planned
 

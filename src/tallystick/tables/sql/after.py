@@ -341,6 +341,10 @@ def _expose(tree: exp.Select, columns: list[str]) -> None:
     _expose(inner, columns)
 
 
+MOST_NODES: Final = 200
+"""Nodes of an expression of released columns that has an interval, at most."""
+
+
 def _over(made: list[tuple[str, exp.Expr]], inside: Mapping[str, exp.Expr]) -> dict[str, exp.Expr]:
     """Return outputs as expressions of the released columns, as far as it is clear what each name in them means.
 
@@ -362,8 +366,12 @@ def _column_name(value: exp.Expr) -> str:
 
 
 def _standing(value: exp.Expr, known: Mapping[str, exp.Expr]) -> exp.Expr | None:
-    """An expression with its columns exchanged for what they are inside; None if one of them is not known."""
-    if any(column.name.casefold() not in known for column in value.find_all(exp.Column)):
+    """An expression with its columns exchanged for what they are inside.
+
+    None if one of them is not known, or if it would be long: texts that are put together double at every level.
+    """
+    inside = [known.get(column.name.casefold()) for column in value.find_all(exp.Column)]
+    if any(each is None for each in inside) or sum(len(list(each.walk())) for each in inside if each) > MOST_NODES:
         return None
 
     def inner(node: exp.Expr) -> exp.Expr:

@@ -1,11 +1,11 @@
-"""Say that people are not protected whom a grouping column identifies, and who are not the unit of the table."""
+"""Say before the charge what the owner's registration makes clear: other people, and a delta that is too large."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from tallystick.digits import plural
+from tallystick.digits import down, plural, typed
 from tallystick.printing import visible
 from tallystick.tables.expressions import columns_of
 
@@ -44,3 +44,17 @@ def _sources(query: Query, column: str) -> set[str]:
         if step.kind == "derive" and step.name in sources and step.expression is not None:
             sources |= columns_of(step.expression)
     return sources
+
+
+def large_delta(delta: float, people: int | None) -> list[str]:
+    """Return the warning that delta is not below 1 / n, in a list; empty if it is, or if n is not public.
+
+    A mechanism that publishes the record of one person, drawn at random, has epsilon 0 at delta 1 / n.
+
+    >>> large_delta(1e-3, 1_000), large_delta(1e-6, 1_000)
+    (['delta 0.001 of 1,000 people allows to publish one of them as is. Use a delta far below 0.001'], [])
+    """
+    if people is None or delta * people < 1.0:
+        return []
+    most = down(1.0 / people)
+    return [f"delta {typed(delta)} of {people:,} people allows to publish one of them as is. Use a delta far below {most}"]

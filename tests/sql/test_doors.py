@@ -299,14 +299,21 @@ def test_what_stands_beside_an_answer_has_the_names_of_the_answer(ledger: str) -
     answer = ts.sql(text, ledger=ledger, why="one")
     assert {"mean_age", "count"} <= set(answer.release.columns)  # the record's own form has other names
     notes = "\n".join([*answer.notes, *answer.details()])
-    for said in ("people_limited  number of rows", "old_limited     mean of age", "spread_limited  standard deviation of age", "age above"):
+    for said in (
+        "people_limited  number of rows",
+        "old_limited     mean of age",
+        "spread_limited  standard deviation of age",
+        "age above",
+    ):
         assert said in notes
     assert "mean_age" not in notes
     Path("answers").mkdir()
     assert shell("sql", text, "--why", "one", "--ledger", ledger, "--out", "answers/o.csv") == 0
     about = [line.split(",")[0] for line in Path("answers/o.about.csv").read_text().splitlines()]
     assert about[:5] == ["what", "every _lower and _upper", "people_limited", "old_limited", "spread_limited"]
-    assert {"people_limited", "old_limited", "spread_limited"} <= set(Path("answers/o.csv").read_text().splitlines()[0].split(","))
+    assert {"people_limited", "old_limited", "spread_limited"} <= set(
+        Path("answers/o.csv").read_text().splitlines()[0].split(",")
+    )
 
 
 def test_what_was_left_out_of_a_join_has_the_names_of_the_answer(tmp_path: Path) -> None:

@@ -36,7 +36,9 @@ PrivateKeys = Annotated[
 ]
 Other = Annotated[
     list[str] | None,
-    typer.Option("--other", metavar="COLUMN=VALUE", help="Name of the group for all other values, and none, of a column."),
+    typer.Option(
+        "--other", metavar="COLUMN=VALUE", help="Name of the group for all other values, and none, of a column."
+    ),
 ]
 Where = Annotated[
     list[str] | None,

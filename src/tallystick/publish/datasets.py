@@ -444,7 +444,8 @@ def read_table(
 ) -> Table:
     """The table with its schema; ``unit`` None means each row.
 
-    A CSV column with bounds is a number, or a date if they are dates, unless ``types`` or an earlier registration (``declared``) says integer.
+    A CSV column with bounds is a date if they are dates, and else a number, unless ``types`` or an earlier
+    registration (``declared``) says integer.
     """
     from tallystick.accounting.adjacency import Adjacency
     from tallystick.tables.private import Private

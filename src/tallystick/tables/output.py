@@ -16,7 +16,6 @@ from tallystick.printing import csv_cell, escaped
 from tallystick.regular_file import write_whole, written_whole
 from tallystick.tables import layout
 from tallystick.tables.estimates import cut_at_zero
-from tallystick.tables.reporting.words import too_noisy_to_use
 
 
 class Columns:
@@ -66,12 +65,6 @@ class Columns:
         """
         headers = with_limits(self.columns, self.limited)
         return for_all_groups(headers) if self.all_groups else headers
-
-    def too_noisy(self, bounds: Mapping[str, tuple[float, float]]) -> str:
-        """Return which of the columns with these public bounds are too noisy to use, in a sentence."""
-        names = with_limits(self.columns, self.limited)
-        data = {names[name]: values for name, values in self.data.items()}
-        return too_noisy_to_use(data, {names[name]: ends for name, ends in bounds.items()}, self.groups)
 
     @property
     def shown(self) -> dict[str, list[Any]]:

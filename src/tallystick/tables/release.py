@@ -27,7 +27,7 @@ from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.output import Columns, beside, csv_text
 from tallystick.tables.parts import UNITS
-from tallystick.tables.reporting.columns import described, person
+from tallystick.tables.reporting.columns import described, person, too_noisy
 from tallystick.tables.reporting.limits import all_rows, limit_lines
 from tallystick.tables.reporting.line import CELLS, Line
 from tallystick.tables.reporting.report import Report
@@ -174,7 +174,9 @@ class Release(Columns):
             return math.nan, math.nan
         numbers, measure = self.numbers, query.fields[field]
         law = self.plan.noises[0].law
-        step = sum(numbers[part].scale for part in measure.parts()) * max(1.0, abs(getattr(measure, "lower", 0.0) or 0.0))
+        step = sum(numbers[part].scale for part in measure.parts()) * max(
+            1.0, abs(getattr(measure, "lower", 0.0) or 0.0)
+        )
         half = half_width(law.deviations(confidence), [deviation] * len(self), step)
         middle = float(np.sum(self.estimates()[field].value))
         return middle - half, middle + half
@@ -336,14 +338,16 @@ class Release(Columns):
     @property
     def noisy(self) -> str:
         """Which means and quantiles are too noisy to use, in a sentence to print beside the table; empty if none."""
-        return self.too_noisy(public_bounds(self.plan.query.fields))
+        return too_noisy(self, public_bounds(self.plan.query.fields))
 
     @property
     def wide(self) -> str:
         """Errors of the columns, in a sentence; of at most eight columns, since each bin is one."""
         found = self.errors()
         shown, all_of_them = list(found.items())[:8], len(found)
-        errors = "; ".join(f"{escaped(self.headers[n])} ±{up(each['median'])} (largest ±{up(each['largest'])})" for n, each in shown)
+        errors = "; ".join(
+            f"{escaped(self.headers[n])} ±{up(each['median'])} (largest ±{up(each['largest'])})" for n, each in shown
+        )
         more = f"; and {all_of_them - len(shown)} more columns" if all_of_them > len(shown) else ""
         return f"Error in a middle group: {errors}{more}." if errors else ""
 

@@ -57,9 +57,9 @@ def test_journey_three_from_registration_to_card(run, planned) -> None:
     with (planned / "table1.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["region"] for row in rows] == list(REGIONS)
-    assert set(rows[0]) == {f"{name}{end}" for name in ("count_limited", "mean_age_limited") for end in ("", "_lower", "_upper")} | {
-        "region"
-    }
+    assert set(rows[0]) == {
+        f"{name}{end}" for name in ("count_limited", "mean_age_limited") for end in ("", "_lower", "_upper")
+    } | {"region"}
 
     again = run(*RUN, "--out", "table2.csv", "--card", "card2.html")
     assert again.out == ""
@@ -485,7 +485,9 @@ def test_after_a_release_the_widths_of_its_intervals_are_said(run, planned) -> N
     run(*RUN, "--out", "table1.csv")
     facts = found(run(*RUN, "--json"))
     with (planned / "table1.csv").open(newline="") as file:
-        wide = sorted(float(row["mean_age_limited_upper"]) - float(row["mean_age_limited_lower"]) for row in csv.DictReader(file))
+        wide = sorted(
+            float(row["mean_age_limited_upper"]) - float(row["mean_age_limited_lower"]) for row in csv.DictReader(file)
+        )
     assert facts["widths"]["mean_age_limited"]["median"] == pytest.approx((wide[1] + wide[2]) / 2, rel=1e-6)
     assert facts["widths"]["mean_age_limited"]["largest"] == pytest.approx(wide[-1], rel=1e-6)
     assert facts["wide"].startswith("Error in a middle group: count_limited ±")

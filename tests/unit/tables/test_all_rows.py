@@ -1,4 +1,4 @@
-"""All rows, counted or over the limits: a lower end always, an upper end only by a public maximum of a person's rows."""
+"""All rows, counted or over the limits: a lower end always, an upper end by a public maximum of a person's rows."""
 
 from __future__ import annotations
 
@@ -104,7 +104,9 @@ def test_the_interval_holds_all_rows_at_its_rate_and_one_that_forgets_heavy_peop
 
 def test_without_a_public_maximum_the_upper_end_is_not_known() -> None:
     plan = asked([(1, "a")], LIMITS[0], 10)
-    numbers = [np.full((1 if noise.part in plan.query.removed else 3, noise.part.width), 1 << 20) for noise in plan.noises]
+    numbers = [
+        np.full((1 if noise.part in plan.query.removed else 3, noise.part.width), 1 << 20) for noise in plan.noises
+    ]
     release = Release(plan, answer_of(plan, None, numbers))
     line = release.all_rows()
     assert line is not None

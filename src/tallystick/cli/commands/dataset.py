@@ -70,7 +70,8 @@ MostRows = Annotated[
     typer.Option("--most-rows", help="A public maximum of rows of one person, to estimate all rows from both sides."),
 ]
 People = Annotated[
-    int | None, typer.Option("--people", help="A public number of people in the data, to warn of a delta that is large.")
+    int | None,
+    typer.Option("--people", help="A public number of people in the data, to warn of a delta that is large."),
 ]
 MaxRowsInAll = Annotated[
     int | None, typer.Option("--max-rows", help="Count a person with at most this many rows in all groups together.")

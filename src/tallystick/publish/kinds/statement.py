@@ -15,9 +15,9 @@ from tallystick.publish.outcome import Answer, Outcome, Payment
 from tallystick.publish.work import Work, released_table
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.progress import Progress
+from tallystick.tables.release import require_all_groups
 from tallystick.tables.reporting.columns import person
 from tallystick.tables.reporting.noise import warned
-from tallystick.tables.release import require_all_groups
 from tallystick.tables.reporting.registered import other_people
 from tallystick.tables.sql import answer as answers
 from tallystick.tables.sql.statement import planned

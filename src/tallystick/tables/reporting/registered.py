@@ -31,7 +31,8 @@ def other_people(query: Query, about: Mapping[str, str], who: str) -> list[str]:
     named = identifying(about)
     used = {name for column in query.columns for name in _sources(query, column)}
     return [
-        f"column {visible(name)} identifies other people, who are not protected: the guarantee is for {plural(who)} alone"
+        f"column {visible(name)} identifies other people, who are not protected: the guarantee is for {plural(who)} "
+        "alone"
         for name in named
         if name in used
     ]
@@ -57,4 +58,6 @@ def large_delta(delta: float, people: int | None) -> list[str]:
     if people is None or delta * people < 1.0:
         return []
     most = down(1.0 / people)
-    return [f"delta {typed(delta)} of {people:,} people allows to publish one of them as is. Use a delta far below {most}"]
+    return [
+        f"delta {typed(delta)} of {people:,} people allows to publish one of them as is. Use a delta far below {most}"
+    ]

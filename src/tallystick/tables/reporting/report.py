@@ -101,12 +101,17 @@ class Report:
         """
         said = {}
         if self.intervals:
-            said["every _lower and _upper"] = words.interval_meaning(self.plan.threshold, self.who, all_groups=self.all_groups)
+            said["every _lower and _upper"] = words.interval_meaning(
+                self.plan.threshold, self.who, all_groups=self.all_groups
+            )
         said |= self.measured()
         said |= dict.fromkeys(self.computed, words.COMPUTED)
         said |= {words.NOISY_VALUES: noisy} if noisy else {}
         columns = [Line(name, did=did) for name, did in said.items()]
-        return [*(line.to_cells() for line in (*columns, *limits)), *(standard_error(*each) for each in self.errors.items())]
+        return [
+            *(line.to_cells() for line in (*columns, *limits)),
+            *(standard_error(*each) for each in self.errors.items()),
+        ]
 
     def measured(self) -> dict[str, str]:
         """Return by name in the table what each measure is, what is done to its values, and which rows count."""

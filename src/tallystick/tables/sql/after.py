@@ -36,8 +36,8 @@ _FORBIDDEN: Final = (exp.Join, exp.Values, exp.Exists, exp.Union, exp.Except, ex
 class Released:
     """A question whose answer is a table, and what is made of that table afterwards.
 
-    ``limited`` are the outputs that limits per person touch. ``plain`` are the output columns that are a column of the release as it is (they keep their intervals), ``noisy``
-    those with noise in them. Where a SELECT stands around another, ``ends`` says what the inner one calls the ends of
+    ``limited`` are the outputs that limits per person touch, ``noisy`` those with noise in them. ``plain`` are those
+    that are a column of the release as it is (they keep their intervals). Where a SELECT stands around another, ``ends`` says what the inner one calls the ends of
     their intervals.
     """
 
@@ -158,7 +158,9 @@ class Released:
         """The answer; columns of the release that are left as they are have their intervals beside them."""
         data, ends = {**release.data, **self._found(release)}, self._ends()
         if self.unchanged:
-            columns = {name: column for own in self.names for name, column in {own: self.plain[own], **ends[own]}.items()}
+            columns = {
+                name: column for own in self.names for name, column in {own: self.plain[own], **ends[own]}.items()
+            }
             return list(columns), list(zip(*(data[column] for column in columns.values()), strict=True))
         kinds = {name: self.query.table.schema.type_of(name) for name in self.query.columns}
         stored = [(name, kinds.get(name, "number")) for name in data]
@@ -286,9 +288,7 @@ class Released:
         if self.after.args.get("distinct"):
             return {}
         fields = self._fields()
-        own = {
-            name: (f"{column}_lower", f"{column}_upper") for name, column in self.plain.items() if column in fields
-        }
+        own = {name: (f"{column}_lower", f"{column}_upper") for name, column in self.plain.items() if column in fields}
         return own | dict(self.ends) | self._hidden()
 
     def _ends(self) -> dict[str, dict[str, str]]:

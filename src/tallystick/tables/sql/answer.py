@@ -32,6 +32,7 @@ from tallystick.tables.keyset import PublicTable, public_table
 from tallystick.tables.output import Columns, csv_text
 from tallystick.tables.release import CONFIDENCE, Release
 from tallystick.tables.reporting import words
+from tallystick.tables.reporting.columns import too_noisy
 from tallystick.tables.reporting.limits import limit_lines
 from tallystick.tables.reporting.line import CELLS, Line
 from tallystick.tables.reporting.plan import cost_words, details, labelled, summary
@@ -132,7 +133,7 @@ class Answered(Columns):
         fields = self.statement.released.query.fields
         shown = {name: fields.get(column) for name, column in self.statement.released.plain.items()}
         kept = {name: ends for name, ends in public_bounds(shown).items() if f"{name}_lower" in self.data}
-        return self.too_noisy(kept)
+        return too_noisy(self, kept)
 
     def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Line, ...]:
         """Numbers left out by caps and bounds, as ``Release.removed`` says it, under the statement's own names."""

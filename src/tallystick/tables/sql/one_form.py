@@ -98,7 +98,6 @@ class Shown(Columns):
             if own in found
         }
 
-
     def level(self, confidence: float) -> float:
         """Confidence of one interval, so that those of all groups hold together if they are joint."""
         return self.release.level(confidence)

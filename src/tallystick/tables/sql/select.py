@@ -602,7 +602,8 @@ def _said_of_caps(table: Any, tables: tuple[str, ...]) -> str:
     most = " with ".join(words.format(cap) for words, cap in caps if cap is not None)
     return (
         f"{' and '.join(tables)} together: one {table.unit} counts in at most {most}, by the larger limits of these "
-        "tables (a limit that only one of them has holds for both, and can leave out more rows) or what OPTIONS(max_groups_contributed=, max_rows_per_group=, max_rows_contributed=) say"
+        "tables (a limit that only one of them has holds for both, and can leave out more rows) or what "
+        "OPTIONS(max_groups_contributed=, max_rows_per_group=, max_rows_contributed=) say"
     )
 
 

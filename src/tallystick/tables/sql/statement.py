@@ -52,7 +52,6 @@ class Statement:
         said = [f"{', '.join(names)}: {what}" for names, what in ((shown, COMPUTED), (hidden, NO_INTERVAL)) if names]
         return (*dict.fromkeys(self.released.notes), *said)
 
-
     def with_notes(self, notes: Iterable[str]) -> Statement:
         """Return the statement with more notes for a person."""
         return replace(self, released=replace(self.released, notes=(*self.released.notes, *notes)))

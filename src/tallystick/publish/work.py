@@ -258,7 +258,12 @@ class Work:
         """Return a released table as an outcome."""
         said = {"holds": made.holds, "left_out": made.left_out, "noisy": made.noisy, "wide": made.wide}
         removed = [each.to_data() for each in made.changes]
-        facts = {"plan_hash": self.plan.hash, **said, "widths": _headed(made, made.widths()), "removed": removed}
+        facts: dict[str, Any] = {
+            "plan_hash": self.plan.hash,
+            **said,
+            "widths": _headed(made, made.widths()),
+            "removed": removed,
+        }
         facts |= {"effect": made.effect, "standard_errors": made.standard_errors_shown()}
         facts["all_groups"] = self.all_groups
         notes = (*made.notes, *(f"{capital(said)}." for said in self.others))

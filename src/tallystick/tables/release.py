@@ -128,7 +128,7 @@ class Release(Columns):
 
     @property
     def changes(self) -> tuple[Line, ...]:
-        """What limits and bounds left out, and the number of all rows."""
+        """Return what limits and bounds left out, and the number of all rows."""
         found = self.all_rows()
         return (*self.removed(), *([] if found is None else [found]))
 
@@ -165,7 +165,7 @@ class Release(Columns):
         return found
 
     def total_of(self, field: str, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """Interval of the sum of a column over all groups of a public list; NaN for a column that is no single sum.
+        """Interval of the sum of a column over all groups of a public list; NaN for a column of several sums.
 
         The noise of different groups is independent, so the variances add up.
         """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -287,26 +287,26 @@ class Table(local.UnitSteps):
             if keys is not None:
                 raise InvalidInput("keys", "keys", "no keys: without group_by columns there is one total")
             return Grouped(self, (), None)
-        if other:
-            listed = None if keys is None or isinstance(keys, PrivateKeys) else public_input(keys, LISTED, self)
-            if isinstance(keys, PrivateKeys):
+        if isinstance(keys, PrivateKeys):
+            if other:
                 raise InvalidInput("other", dict(other), "no other group where the data propose the groups")
-            known = implied_keys(self, columns) if keys is None else public_keys(listed, columns, self.schema)
-            if known is not None:
-                return Grouped(*with_other(self, columns, known, other))
-        implied = implied_keys(self, columns) if keys is None else None
-        if implied is not None:
-            return Grouped(self, tuple(columns), implied)
-        if keys is None:
+            return Grouped(self, tuple(columns), private_keys(delta=keys.delta))
+        known = self._public_groups(columns, keys)
+        if known is None:
             raise Refused(
                 "which groups appear can itself reveal someone",
                 code="no_keys",
                 remedies=ways_to_groups(self.account, 1e-8),
             )
-        if isinstance(keys, PrivateKeys):
-            return Grouped(self, tuple(columns), private_keys(delta=keys.delta))
-        chosen = public_keys(public_input(keys, LISTED, self), columns, self.schema)
-        return Grouped(self, tuple(columns), chosen)
+        if other:
+            return Grouped(*with_other(self, columns, known, other))
+        return Grouped(self, tuple(columns), known)
+
+    def _public_groups(self, columns: Sequence[str], keys: Iterable[Any] | None) -> PublicTable | None:
+        """Return the listed groups, or those that follow from what is public; None if none do."""
+        if keys is None:
+            return implied_keys(self, columns)
+        return public_keys(public_input(keys, LISTED, self), columns, self.schema)
 
     def agg(self, **measures: Measure) -> Query:
         """Aggregates of the whole table: the same as ``group_by().agg(...)``."""

@@ -106,7 +106,7 @@ class StatementWork(Work):
             )
         made = replace(made, release=self.read(made.release))
         removed = [each.to_data() for each in made.changes]
-        facts = {"plan_hash": made.release.plan.hash, "removed": removed, "effect": made.effect}
+        facts: dict[str, Any] = {"plan_hash": made.release.plan.hash, "removed": removed, "effect": made.effect}
         facts |= {"standard_errors": made.standard_errors_shown(), "all_groups": self.all_groups}
         shown = {"notes": made.notes, "details": tuple(made.details())}
         found = {"table": released_table(made), "facts": facts, **shown}

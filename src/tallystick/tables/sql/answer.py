@@ -145,7 +145,7 @@ class Answered(Columns):
 
     @property
     def changes(self) -> tuple[Line, ...]:
-        """What limits and bounds left out, and the number of all rows."""
+        """Return what limits and bounds left out, and the number of all rows."""
         found = self.release.all_rows()
         return (*self.removed(), *([] if found is None else [found]))
 

@@ -107,7 +107,7 @@ def ends_of(value: exp.Expr, known: Mapping[str, Ends], rows: int) -> Ends:
 
 
 def _hull(branches: Sequence[Ends]) -> Ends:
-    """Return the interval that holds all of several; NaN where one of them has none."""
+    """Return the interval that holds all of several; NaN if an interval is missing."""
     lower = np.array([each.lower for each in branches]).min(axis=0)
     upper = np.array([each.upper for each in branches]).max(axis=0)
     is_known = np.isfinite(lower) & np.isfinite(upper)

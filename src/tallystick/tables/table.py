@@ -286,6 +286,8 @@ class Table(local.UnitSteps):
         if not columns:
             if keys is not None:
                 raise InvalidInput("keys", "keys", "no keys: without group_by columns there is one total")
+            if other:
+                raise InvalidInput("other", dict(other), "no other group: without group_by columns there is one total")
             return Grouped(self, (), None)
         if isinstance(keys, PrivateKeys):
             if other:

@@ -37,8 +37,8 @@ class Released:
     """A question whose answer is a table, and what is made of that table afterwards.
 
     ``limited`` are the outputs that limits per person touch, ``noisy`` those with noise in them. ``plain`` are those
-    that are a column of the release as it is (they keep their intervals). Where a SELECT stands around another, ``ends`` says what the inner one calls the ends of
-    their intervals.
+    that are a column of the release as it is (they keep their intervals). Where a SELECT stands around another,
+    ``ends`` says what the inner one calls the ends of their intervals.
     """
 
     text: Text

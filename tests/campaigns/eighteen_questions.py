@@ -1,6 +1,6 @@
 """Coverage of the intervals of eighteen questions about ratings, written to benchmarks/results/eighteen-questions.md.
 
-Run by hand (``make campaign-tables``): about 13 minutes of CPU time. Questions, rows and limits are those of
+Run by hand (``make campaign-tables``): about two minutes of CPU time. Questions, rows and limits are those of
 ``tests/sql/eighteen.py``.
 """
 
@@ -45,7 +45,7 @@ def limits_of(shares: Sequence[float]) -> tuple[float, float, float]:
 def share_of_misses(each: eighteen.Asked, seed: int) -> tuple[list[bool], list[bool]]:
     """Whether the intervals of one release hold the own values, and whether they miss those of all rows."""
     own, missed = [], []
-    for group, name, low, high in each.intervals(each.answer(seed)):
+    for group, name, low, high in each.ends(seed):
         own.append(low <= each.own[group][name] <= high)
         truth = each.truth.get(group, {}).get(name)
         missed.append(truth is None or not low <= truth <= high)

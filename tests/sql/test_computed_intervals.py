@@ -145,6 +145,11 @@ def test_shares_of_all_groups_have_intervals_and_other_windows_no_values(tmp_pat
     assert [row["pc"] for row in few.rows] == [None, None]  # the sum over some groups is not that of all
 
 
+def test_a_number_written_as_a_text_is_not_shown(tmp_path: Path) -> None:
+    made = asked(tmp_path, "SELECT g, CAST(COUNT(*) AS VARCHAR) AS t, CONCAT('n = ', COUNT(*)) AS u FROM v GROUP BY g")
+    assert all(row["t"] is row["u"] is None for row in made.rows)
+
+
 def test_places_in_an_order_and_words_are_shown(tmp_path: Path) -> None:
     how = "CASE WHEN COUNT(*) > 500 THEN 'many' END AS how"
     made = asked(tmp_path, f"SELECT g, RANK() OVER (ORDER BY COUNT(*)) AS k, {how} FROM v GROUP BY g")

@@ -286,7 +286,7 @@ def test_a_number_that_only_passes_through_keeps_its_interval(ledger: str, aroun
 def test_a_number_without_an_interval_is_said_to_have_none(ledger: str, sql: str, columns: str, computed: str) -> None:
     answer = ts.sql(sql.format(GROUPED), ledger=ledger, why="one")
     assert answer.columns == tuple(columns.split())
-    said = "computed from released numbers in a way that has no interval, so its numbers are not shown"
+    said = "computed from released numbers in a way that has no interval, so it is not shown"
     assert f"{computed}: {said}" in answer.notes
     assert all(row[name] is None for row in answer.rows for name in computed.split(", "))
     assert ("Intervals are for" in str(answer)) == ("n_upper" in columns)

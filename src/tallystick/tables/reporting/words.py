@@ -31,7 +31,7 @@ UNITS: Final = "units"
 ROWS: Final = "rows"
 COUNTED: Final = "rows that count"
 COMPUTED: Final = "computed from released numbers, without its own interval"
-NO_INTERVAL: Final = "computed from released numbers in a way that has no interval, so its numbers are not shown"
+NO_INTERVAL: Final = "computed from released numbers in a way that has no interval, so it is not shown"
 SAID_FROM: Final = 0.01
 """Share from which the effect of limits and bounds is said under a table. Details have every share."""
 NOISY_VALUES: Final = "values too noisy to use"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -62,7 +61,7 @@ class Released:
     has_computed: bool = True
     """False if what is computed from released numbers has no interval, as in answers of earlier versions."""
     hides_computed: bool = True
-    """True if numbers that are computed without an interval have no value; earlier versions showed them."""
+    """True if what is computed without an interval has no value; earlier versions showed it."""
 
     def called(self, alias: str, columns: list[str]) -> Released:
         """Return the released table under an alias, with new names for the first columns where given."""
@@ -169,8 +168,10 @@ class Released:
         order = [name for own in self.names for name in (own, *ends[own])]
         places = [names.index(name) for name in order]
         hidden = set(self.computed) - self.labels if self.hides_computed else set()
-        cells = [(_text_only if name in hidden else _whole) for name in order]
-        return order, [tuple(cell(row[i]) for cell, i in zip(cells, places, strict=True)) for row in rows]
+        shown = [name not in hidden for name in order]
+        return order, [
+            tuple(_whole(row[i]) if is_in else None for is_in, i in zip(shown, places, strict=True)) for row in rows
+        ]
 
     def rehearse(self) -> None:
         """Before anything is charged: what is done afterwards fits a released table, here one without rows."""
@@ -399,11 +400,6 @@ def is_label(value: exp.Expr, labels: frozenset[str]) -> bool:
 
 
 _RANKS: Final = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
-
-
-def _text_only(value: Any) -> Any:
-    """A text, truth value or date as it is; nothing in place of a number."""
-    return None if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else _whole(value)
 
 
 def _whole(value: Any) -> Any:

@@ -207,14 +207,16 @@ def with_limits(columns: Sequence[str], limited: Collection[str]) -> dict[str, s
     ['ward', 'n_limited', 'n_limited_lower', 'n_limited_upper']
     """
     headers = {name: name for name in columns}
+    taken = {name.casefold() for name in columns}
     for name in columns:
         if name not in limited:
             continue
-        taken = {header.casefold() for header in headers.values()}
         said = name + LIMITED
-        while taken & {f"{said}{end}".casefold() for end in ENDS}:
+        while not taken.isdisjoint(f"{said}{end}".casefold() for end in ENDS):
             said += LIMITED
-        headers |= {f"{name}{end}": f"{said}{end}" for end in ENDS if f"{name}{end}" in headers}
+        named = {f"{name}{end}": f"{said}{end}" for end in ENDS if f"{name}{end}" in headers}
+        taken.update(header.casefold() for header in named.values())
+        headers.update(named)
     return headers
 
 

@@ -31,6 +31,7 @@ from tallystick.tables.denial import with_plans, with_prices
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.progress import Progress
 from tallystick.tables.reporting.columns import person
+from tallystick.tables.reporting.line import data_of
 from tallystick.tables.reporting.noise import noisy_measures, warned
 from tallystick.tables.reporting.plan import GROUP_SIZES, USUAL_SIZE, details, error_words, summary, title
 from tallystick.tables.reporting.registered import large_delta, other_people
@@ -257,7 +258,7 @@ class Work:
     def tabled(self, made: Release, **found: Any) -> Outcome:
         """Return a released table as an outcome."""
         said = {"holds": made.holds, "left_out": made.left_out, "noisy": made.noisy, "wide": made.wide}
-        removed = [each.to_data() for each in made.changes]
+        removed = [each.to_data() for each in made.removed()]
         facts: dict[str, Any] = {
             "plan_hash": self.plan.hash,
             **said,
@@ -265,7 +266,7 @@ class Work:
             "removed": removed,
         }
         facts |= {"effect": made.effect, "standard_errors": made.standard_errors_shown()}
-        facts["all_groups"] = self.all_groups
+        facts |= {"all_groups": self.all_groups, "all_rows": data_of(made.all_rows())}
         notes = (*made.notes, *(f"{capital(said)}." for said in self.others))
         shown = {"table": released_table(made), "notes": notes, "details": tuple(made.details())}
         return self.outcome(made.receipt, fresh=made.fresh, facts=facts, **shown, **found)

@@ -29,7 +29,7 @@ from tallystick.tables.output import Columns, beside, csv_text
 from tallystick.tables.parts import UNITS
 from tallystick.tables.reporting.columns import described, person, too_noisy
 from tallystick.tables.reporting.limits import all_rows, limit_lines
-from tallystick.tables.reporting.line import CELLS, Line
+from tallystick.tables.reporting.line import CELLS, Line, data_of
 from tallystick.tables.reporting.report import Report
 from tallystick.tables.reporting.words import interval_meaning
 from tallystick.tables.sources import says_limited
@@ -303,7 +303,8 @@ class Release(Columns):
             "intervals": interval_meaning(self.plan.threshold, self.who, all_groups=self.all_groups),
             "standard_errors": self.standard_errors_shown(),
             "measures": self._report.measured(),
-            "removed": [each.to_data() for each in self.changes],
+            "removed": [each.to_data() for each in self.removed()],
+            "all_rows": data_of(self.all_rows()),
         }
         return {"format": FORMAT, "plan": self.plan.hash, "rows": self.plain_rows(), **about, "receipt": receipt}
 

@@ -61,7 +61,7 @@ def test_a_step_of_the_demo_shows_what_its_command_prints_and_fits_one_screen(ru
     """Steps were cut at their first empty line, and the plan of a table lost its cost and error."""
     steps = steps_of(run("demo").out)
     [plan] = [lines for words, lines in steps.items() if words.startswith("publish plan")]
-    assert [line.split()[0] for line in plan if line[:1].isupper()][:4] == ["Plan:", "Cost", "Error", "Limits"]
+    assert [line.split()[0] for line in plan if line[:1].isupper()][:4] == ["Plan:", "Cost", "Error", "Groups"]
     for command in ("publish run", "ledger verify"):
         [(words, shown)] = [(words, lines) for words, lines in steps.items() if words.startswith(command)]
         again = run(*shlex.split(words))

@@ -136,15 +136,15 @@ def test_the_owner_registers_the_maximum_and_a_statement_uses_it(
     limits = "--max-groups 1 --max-rows-per-group 1 --limit rho=9 --keys g=g.csv --version 1"
     assert run(*f"dataset add v.csv --population p --unit who {limits}".split()).code == 0
     text = "SELECT g, COUNT(*) AS n FROM v GROUP BY g"
-    without = run("sql", text, "--rho", "1", "--why", "x", "--json").document["found"]["removed"][-1]
+    without = run("sql", text, "--rho", "1", "--why", "x", "--json").document["found"]["all_rows"]
     assert without["upper"] is None
     assert run(*"dataset update v --most-rows 201".split()).code == 0
     again = run("sql", text, "--rho", "1", "--why", "x", "--json").document["found"]
     assert again["again"]  # what is known of the data is not part of the question
-    assert again["removed"][-1]["lower"] <= 600 <= again["removed"][-1]["upper"]
+    assert again["all_rows"]["lower"] <= 600 <= again["all_rows"]["upper"]
     made = run(*"query v --by g --measures count --rho 1 --why y --json".split()).document["found"]
-    assert made["removed"][-1]["what"] == "rows in all, with those over the limits"
-    assert made["removed"][-1]["upper"] > 600
+    assert made["all_rows"]["what"] == "rows in all, with those over the limits"
+    assert made["all_rows"]["upper"] > 600
 
 
 def test_what_is_over_the_limits_is_said_as_a_number_and_a_share(

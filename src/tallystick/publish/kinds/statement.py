@@ -17,6 +17,7 @@ from tallystick.tables.keyset import PublicTable
 from tallystick.tables.progress import Progress
 from tallystick.tables.release import require_all_groups
 from tallystick.tables.reporting.columns import person
+from tallystick.tables.reporting.line import data_of
 from tallystick.tables.reporting.noise import warned
 from tallystick.tables.reporting.registered import other_people
 from tallystick.tables.sql import answer as answers
@@ -105,9 +106,10 @@ class StatementWork(Work):
                 self.statement, self.account, why=self.why or None, key=self._named, progress=progress
             )
         made = replace(made, release=self.read(made.release))
-        removed = [each.to_data() for each in made.changes]
+        removed = [each.to_data() for each in made.removed()]
         facts: dict[str, Any] = {"plan_hash": made.release.plan.hash, "removed": removed, "effect": made.effect}
         facts |= {"standard_errors": made.standard_errors_shown(), "all_groups": self.all_groups}
+        facts["all_rows"] = data_of(made.release.all_rows())
         shown = {"notes": made.notes, "details": tuple(made.details())}
         found = {"table": released_table(made), "facts": facts, **shown}
         return Answer(self.outcome(made.release.receipt, fresh=made.fresh, **found), made, lambda: card(made))

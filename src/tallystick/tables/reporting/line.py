@@ -88,3 +88,8 @@ class Line:
     def with_numbers(self) -> str:
         """Return the sentence with its numbers, even if they are too noisy to tell anything."""
         return words.numbers(self)
+
+
+def data_of(line: Line | None) -> dict[str, Any] | None:
+    """Return a line that may be missing as JSON data."""
+    return None if line is None else line.to_data()

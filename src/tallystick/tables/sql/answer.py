@@ -34,7 +34,7 @@ from tallystick.tables.release import CONFIDENCE, Release
 from tallystick.tables.reporting import words
 from tallystick.tables.reporting.columns import too_noisy
 from tallystick.tables.reporting.limits import limit_lines
-from tallystick.tables.reporting.line import CELLS, Line
+from tallystick.tables.reporting.line import CELLS, Line, data_of
 from tallystick.tables.reporting.plan import cost_words, details, labelled, summary
 from tallystick.tables.reporting.report import Report
 from tallystick.tables.run import Forms, answered_before, asked_before, release
@@ -195,7 +195,7 @@ class Answered(Columns):
     def to_data(self) -> dict[str, Any]:
         """Rows, notes, what the caps left out, plan hash and receipt as JSON data."""
         receipt = None if self.release.receipt is None else json.loads(self.release.receipt.to_json())
-        removed = [each.to_data() for each in self.changes]
+        removed = [each.to_data() for each in self.removed()]
         content = {"plan": self.release.plan.hash, "rows": self.plain_rows()}
         return {
             "format": "tallystick/sql/1",
@@ -203,6 +203,7 @@ class Answered(Columns):
             "notes": list(self.notes),
             "standard_errors": self.standard_errors_shown(),
             "removed": removed,
+            "all_rows": data_of(self.release.all_rows()),
             "receipt": receipt,
         }
 

@@ -75,6 +75,7 @@ def introduce(ledger: Ledger, transaction: Transaction, turn: Turn, operation: s
     turn.act = act = known or Act(own or new_principal())
     if ledger.captured is not None:
         turn.capture = ledger.captured
+    turn.book = book
     if book is not None and has_roles:
         turn.seen = _reader(book)
         problem = None if book.authority.is_active(act.principal) else unknown(ledger)

@@ -732,7 +732,9 @@ def _change_key(authority: Authority, case: _Case) -> None:
 def _add_principal(authority: Authority, case: _Case) -> None:
     authority._judge_new_principal(case.entry)
     roles = case.roles(None)
-    case.require(bool(roles & {OWNER, OPERATOR}), "not_authorised", "this principal may not add principals")
+    case.require(
+        bool(roles & {OWNER, OPERATOR}), "not_authorised", "only owners and operators give roles to new people"
+    )
     is_machine = case.entry["person"] == MACHINE
     answers = case.entry["owner"] == (case.act.principal if is_machine else None)
     case.require(answers, "bad_principal", "a machine has the owner who adds it, and a person has no owner")

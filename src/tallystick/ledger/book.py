@@ -9,7 +9,6 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from operator import is_
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Unavailable
 from tallystick.ledger import acting, erasure, first_write, governance, journal, opening, places, views
 from tallystick.ledger.account import Account, check_account
+from tallystick.ledger.actions import ACTIONS, YES
 from tallystick.ledger.authority import Act
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, encode_answer
 from tallystick.ledger.copies import CopyLock
@@ -29,7 +29,7 @@ from tallystick.ledger.pay import CHARGE_LEASE, FAILED, Charge, Receipt
 from tallystick.ledger.registry import DatasetRow, Registered, registered
 from tallystick.ledger.replay import FORMAT_2, FORMAT_3, Book, WriterKey
 from tallystick.ledger.signing import Signer
-from tallystick.ledger.store import Probe, Store, Transaction, tried
+from tallystick.ledger.store import Probe, Row, Store, Transaction, tried
 from tallystick.ledger.team import Team
 from tallystick.ledger.texts import Tags, committed, is_answer, opens
 from tallystick.ledger.transfer import ANSWERS, export_lines, import_lines
@@ -87,6 +87,7 @@ class Ledger:
         is_there = expect_head is not None or older is not None or inspect
         create = create and not is_there  # a new ledger cannot contain a known head
         self._clock = clock
+        self._is_inspected = inspect
         config = _folder(config)
         self._config = config
         self._last: tuple[tuple[object, ...], Terms | None] = ((), None)
@@ -188,7 +189,7 @@ class Ledger:
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.acting = Act(checked("principal", principal), via)
+        other.acting = Act(str(checked("principal", principal)), via)
         return other
 
     def with_token(self, token: str) -> Ledger:
@@ -238,7 +239,8 @@ class Ledger:
     @contextlib.contextmanager
     def write(self, operation: str, *, dry_run: bool = False) -> Iterator[Transaction]:
         """A write by who acts here: durable when the block ends, or with ``dry_run`` undone."""
-        with tried(self.store, operation, dry_run=dry_run or self.captured is not None) as transaction:
+        is_undone = dry_run or self.captured is not None
+        with tried(self.store, operation) if is_undone else self.store.write(operation) as transaction:
             turn = transaction.turn
             if isinstance(turn, journal.Turn):
                 turn.introduce = lambda changed, begun: acting.introduce(self, changed, begun, operation)
@@ -433,9 +435,10 @@ class Ledger:
         return self.now() + int(seconds * 1000)
 
     def head(self) -> Position:
-        """The newest entry's position and hash: an anchor to keep elsewhere."""
+        """The newest entry's position and hash, whose seal was checked if keys govern: an anchor to keep elsewhere."""
         with self.store.read() as transaction:
-            return journal.head(transaction)
+            book = None if self._is_inspected else self.believed(transaction)
+            return journal.head(transaction) if book is None else self.writer.watch.position
 
     # -- accounts
 
@@ -585,7 +588,7 @@ class Ledger:
         """Return the request with its cost, remembered for the last one: a busy service repeats its requests."""
         last, terms = self._last
         plan = (loss, delta, request, source, older_request, *accounts)
-        if terms is None or len(last) != len(plan) or not all(map(is_, last, plan)):
+        if terms is None or len(last) != len(plan) or not all(map(_is_known, last, plan)):
             amounts = [account.price(loss, delta=delta) for account in accounts]
             lines = tuple((account, amount.a0, amount.a1) for account, amount in zip(accounts, amounts, strict=True))
             terms = Terms.of(lines, loss.to_json(), request, source, older_request)
@@ -607,7 +610,7 @@ class Ledger:
             keys = self.writer.keys_now(transaction, None if anchor is None else Position(*anchor))
             final = journal.stored_entry(transaction, charge.last_seq)
             if keys:
-                self._require_told(transaction, charge.id, final)
+                self._require_told(transaction, charge.id, final, done)
             if keys and max(charge.id, charge.last_seq) < keys[0].added:
                 require_vouched(transaction, self.id, keys, charge.id, reserved, str(final.get("answer_hash")))
             if row is None and self._is_erased(transaction, charge.id):
@@ -615,7 +618,7 @@ class Ledger:
             if asked is not None:
                 self._require_asked(transaction, charge.id, reserved, asked)
             lines = []
-            for account_id, a0, a1 in reserved["lines"]:
+            for account_id, a0, a1 in journal.lines_of(reserved):
                 account = self._payer(transaction, account_id)
                 lines.append((account.id, account.name, account.filter, a0, a1))
         is_its = (final.get("kind"), final.get("charge")) == ("commit", charge.id)
@@ -629,6 +632,20 @@ class Ledger:
             int(done[0]), str(done[1]), final["at"],
         )  # fmt: skip
         return decode_answer(row[0]), receipt
+
+    def may_see_answers(self, account: Account) -> bool:
+        """True if who acts may see the stored answers of an account: in a ledger with roles, by the table of actions.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     ledger.may_see_answers(ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient"))
+        True
+        """
+        if not self.has_roles:
+            return True
+        population, _, _ = account.path[-1]
+        roles = self.writer.watch.book.authority.roles_of(self.actor, population)
+        return ACTIONS["replay"].cell(roles) == YES
 
     def _payer(self, transaction: Transaction, account_id: int) -> AccountRow:
         """An account that paid a stored charge; of a governed ledger as the chain has it."""
@@ -648,11 +665,12 @@ class Ledger:
         sources = journal.sources_alike((DatasetRow(*row) for row in rows), asked.about.source)
         journal.require_asked(transaction, charge_id, entry, asked, sources)
 
-    def _require_told(self, transaction: Transaction, charge_id: int, final: dict[str, Any]) -> None:
+    def _require_told(self, transaction: Transaction, charge_id: int, final: dict[str, Any], done: Row | None) -> None:
         """Refuse an answer that the chain of a governed ledger lacks, or calls erased or withheld. Rows do not count.
 
         A checkpoint lists no answers. For those before it a signature is enough, unless its key is retired: the thief
-        of a key can sign in place of an earlier entry.
+        of a key can sign in place of an earlier entry. ``done`` is the row of the last entry of the charge, whose
+        position a receipt names.
         """
         book = self.believed(transaction)
         if book is None:
@@ -671,6 +689,7 @@ class Ledger:
             raise Refused(f"the answer of ledger entry {charge_id} was erased. Asked again, it is charged again")
         if any(number == charge_id and row[1] is None for (number, _), row in book.quarantines.items()):
             raise Unavailable(FAILED)
+        self.writer.watch.require_position(transaction, done)
 
     def _is_erased(self, transaction: Transaction, charge_id: int) -> bool:
         """True if an entry says that the answer of a charge was erased."""
@@ -763,6 +782,17 @@ class Ledger:
         with self.store.read() as transaction:
             return list(self.writer.keys_now(transaction, None if anchor is None else Position(*anchor)))
 
+    def reason_of(self, entry: int) -> str:
+        """The reason of an entry: ``(erased)`` after an erasure, and empty if entries of this kind do not have one.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     ledger.reason_of(ledger.govern(why="a team uses it"))
+        'a team uses it'
+        """
+        with self.store.read() as transaction:
+            return str(journal.entry_body(transaction, entry).get("why", ""))
+
     def erase(self, *entries: int, why: str, answers: bool = False, dry_run: bool = False) -> Erased:
         """Remove the texts of these entries: reasons, keys and questions. ``answers`` removes answers as well.
 
@@ -838,7 +868,8 @@ class Ledger:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Ledger {self.id[:8]} at entry {self.head().seq}>"
+        with self.store.read() as transaction:
+            return f"<Ledger {self.id[:8]} at entry {journal.head(transaction).seq}>"
 
     def _repr_html_(self) -> str:
         return views.ledger_html(self)
@@ -846,6 +877,11 @@ class Ledger:
 
 _CHANGING: Final = AccountRow._fields.index("limit0")
 """The first column of an account that can change; those before it are fixed when it is opened."""
+
+
+def _is_known(one: object, two: object) -> bool:
+    """True for one object, and for two equal plain texts. Equal numbers can be written in two ways."""
+    return one is two or (type(one) is type(two) is str and one == two)
 
 
 def _edited_account(number: int) -> LedgerIntegrity:
@@ -967,8 +1003,9 @@ def _checked_place(given: Place | Path | str) -> Place:
     text = str(given)
     if place.path is None:
         return place
-    if is_foreign_url(text) or "\0" in text or not text:
-        raise InvalidInput("ledger", shown(text), "a file path or a postgresql:// URL")
+    printable = text.encode(errors="replace").decode()
+    if is_foreign_url(text) or "\0" in text or not text or printable != text:
+        raise InvalidInput("ledger", shown(printable), "a file path in UTF-8 or a postgresql:// URL")
     if text == ":memory:":  # SQLite's word for a database that is gone with its process; here it would name a file
         raise InvalidInput("ledger", text, "a file path: a record that ends with its process records nothing")
     return place

@@ -337,6 +337,7 @@ class AnchorFile:
 
     def __init__(self, ledger_id: str, directory: Path | None = None) -> None:
         self.path = (directory or config_directory()) / "anchors" / ledger_id
+        self._name = str(self.path)  # every write reads it
         self._descriptor: int | None = None
         self._process = 0
         self._mutex = threading.Lock()
@@ -346,7 +347,7 @@ class AnchorFile:
     def read(self) -> Anchor | None:
         """The newest anchor on file or seen by this process, or None without an anchor."""
         try:  # by its name: a file that was put in its place counts; and plainly, because every write reads it
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self._name, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 written = os.read(descriptor, 128)
             finally:

@@ -18,7 +18,6 @@ import os
 import sys
 import threading
 import time
-import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -358,6 +357,8 @@ class Valued:
 # A charge in the hands of its owner: start it, give it an answer and get a receipt, or let it go.
 
 CHARGE_LEASE: Final = 24 * 3600.0
+_KEY_BYTES: Final = 16
+"""Random bytes of a key that no caller gave."""
 HOW_TO_CHARGE: Final = (
     "To charge it now, call account.pay(loss, why=...). To charge it for a block of code, write: "
     "with account.charge(loss, why=...) as charge"
@@ -392,7 +393,7 @@ class Charge:
         self._ledger = ledger
         self._terms = terms
         self._why = check_reason(why)
-        self._key = uuid.uuid4().hex if key is None else checked("key", key)
+        self._key = os.urandom(_KEY_BYTES).hex() if key is None else checked("key", key)
         self._space = space_of(self._key)
         self._named = key is not None  # False: the key was made up just now, so no caller can have used it
         self._lease = lease

@@ -27,9 +27,14 @@ LONGEST: Final = 65536
 """Bytes of a record that are read."""
 
 
-def names_of_file(path: Path) -> tuple[str, ...]:
+FILE: Final = "file "
+"""Beginning of the name of a file."""
+
+
+def names_of_file(path: Path) -> tuple[str, str]:
     """Return the names under which a file is remembered: as it was given, and with its links resolved."""
-    return f"file {os.path.abspath(path)}", f"file {real_path(path)}"
+    real = real_path(path)  # first: it says what is wrong if the working folder is gone
+    return f"{FILE}{os.path.abspath(path)}", f"{FILE}{real}"
 
 
 def name_of_url(place: Place) -> str:

@@ -31,6 +31,7 @@ from tallystick.ledger.store import (
     unlocked,
 )
 from tallystick.ledger.texts import Tags
+from tallystick.ledger.users import role_in
 from tallystick.place import Place
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ CLOCK_AGE: Final = 60.0
 NO_SCHEMA: Final = (
     "a place whose search path leads to a schema that exists and that this role may use (GRANT USAGE ON SCHEMA ...)"
 )
+HAS_ROLE: Final = "SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = %s"
 SERVER: Final = (
     "SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system()), oid FROM pg_catalog.pg_database "
     "WHERE datname = pg_catalog.current_database()"
@@ -260,6 +262,14 @@ class PostgresStore:
             [name] = self._connected().execute("SELECT session_user").fetchone() or [""]
         return f"database role {name}"
 
+    def lacks(self, subject: str) -> bool:
+        """True for a role that the server does not have."""
+        name = role_in(subject)
+        if name is None:
+            return False
+        with self._mutex, self._translated():
+            return self._connected().execute(HAS_ROLE, (name,)).fetchone() is None
+
     def seconds(self) -> float:
         """Seconds since 1970 by the server's clock, so that clients whose clocks differ agree when a lease ends."""
         with self._mutex, self._translated():
@@ -357,7 +367,8 @@ class PostgresStore:
         if skipped:
             raise Refused(
                 f"erased texts are still in the files of the ledger {self.place}, because this role does not own its "
-                f"tables ({skipped[0]}). The role that owns them must purge it"
+                f"tables ({skipped[0]}). Purge as an administrator who is a member of the role that owns them, "
+                "with %20-crole%3Dts_owner at the end of the options of the place"
             )
 
     def log_failure(self, line: str) -> None:
@@ -486,4 +497,9 @@ def _explained(place: Place, error: Exception) -> TallystickError | None:
     reason = error.diag.message_primary or type(error).__name__
     if isinstance(error, psycopg.errors.RaiseException | psycopg.IntegrityError):
         return LedgerIntegrity(f"the ledger {place} refused an inconsistent change: {reason}")
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return Unavailable(
+            f"this role may not use the ledger {place} so: {reason}; nothing was granted. tallystick reads all tables "
+            "of a ledger, and adds rows. Use a role that may, such as ts_keeper or a member of it"
+        )
     return Unavailable(f"the ledger {place} cannot be used now: {reason}; nothing was granted")

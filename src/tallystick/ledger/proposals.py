@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tallystick.digits import people
+from tallystick.digits import ledger_entries, people
 from tallystick.ledger.filters import Amount, Filter, quoted_delta
 from tallystick.ledger.texts import ERASED
 
@@ -76,7 +76,7 @@ def _clear(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Nam
 
 def _erase(effect: Mapping[str, Any], was: Sequence[int], book: Book, names: Names) -> str:
     found = [
-        f"the {what} of ledger entries {', '.join(map(str, effect[name]))}"
+        f"the {what} of {ledger_entries(effect[name])}"
         for name, what in (("entries", "texts"), ("answers_of", "answers"))
         if effect[name]
     ]

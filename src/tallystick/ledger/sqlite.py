@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Remedy, TallystickError, Unavailable
 from tallystick.ledger.chain import own_file
-from tallystick.ledger.places import names_of_file
+from tallystick.ledger.places import FILE, names_of_file
 from tallystick.ledger.store import (
     STATEMENTS,
     Check,
@@ -38,7 +38,7 @@ from tallystick.ledger.store import (
     unlocked,
 )
 from tallystick.ledger.texts import Tags
-from tallystick.ledger.users import user_of_system
+from tallystick.ledger.users import is_user_of_system, user_in, user_of_system
 from tallystick.place import Place, shown
 
 APPLICATION_ID: Final = 0x7A115F1C  # marks the file, so that a foreign database is not adopted
@@ -92,8 +92,10 @@ class SqliteStore:
     pauses: tuple[float, ...] = (0.02, 0.1)
 
     def __init__(self, path: Path, *, create: bool, probe: Probe | None = None) -> None:
-        self._names = names_of_file(path)
-        self.path = Path(os.path.realpath(path))  # the log and the gate are beside the file itself, not beside a link
+        given, real = names_of_file(path)  # its links are resolved once
+        self._names = (given, real)
+        self.path = Path(real.removeprefix(FILE))  # the log and the gate are beside the file itself, not beside a link
+        self._name = str(self.path)  # every write looks at it
         self.place = Place.of(path)
         self._probe = probe
         self._mutex = threading.RLock()
@@ -159,7 +161,7 @@ class SqliteStore:
         The log and the gate are named after the file: under two names there would be two of each, and two writers
         could both take the last of a budget.
         """
-        status = os.stat(self.path)
+        status = os.stat(self._name)
         if status.st_nlink > 1:
             raise LedgerIntegrity(
                 f"the ledger {self.place} has {status.st_nlink} names (hard links), and under each it would forget "
@@ -178,6 +180,7 @@ class SqliteStore:
                     "use other files beside it, and a budget could be spent twice. Mount the folder of the ledger "
                     "instead"
                 )
+            _require_rights(self.path, self.place)
             connection, logged = _connect(self.path)
             self._durability = Durability(self.path) if logged else None
             self._connection, self._gate, self._process = connection, _open_gate(self.path), os.getpid()
@@ -237,7 +240,7 @@ class SqliteStore:
     def write(self, operation: str) -> Iterator[SqliteTransaction]:
         """A transaction that is durable when the block ends and absent when the block raises."""
         probe = self._probe if self._probe is None else _prefixed(self._probe, operation)
-        with Translated(self.place), contextlib.ExitStack() as turn:
+        with Translated(self.place), _Later() as turn:
             with self._mutex:
                 connection = self._connected()
                 if self._durability:
@@ -248,7 +251,7 @@ class SqliteStore:
                         raise LedgerIntegrity(f"the ledger {self.place} was replaced by another file; open it again")
                     if self._durability:
                         self._durability.require_log()
-                    turn.enter_context(self._lock("{}:{}".format(*self._file)))  # after the gate, and held longer
+                    turn.enter(self._lock("{}:{}".format(*self._file)))  # after the gate, and held longer
                     connection.execute("BEGIN IMMEDIATE")
                     transaction = SqliteTransaction(connection, probe, self._known_tags(connection))
                     self._check(transaction)
@@ -301,9 +304,12 @@ class SqliteStore:
         if self._durability:
             self._durability.settle(newest[0], self._newest_committed)
 
-    def _newest_committed(self) -> tuple[int, str]:
-        """Never waits: while another thread has the connection, what this process committed last will do."""
-        if not self._mutex.acquire(blocking=False):
+    def _newest_committed(self, is_alone: bool) -> tuple[int, str]:
+        """Never waits: while another thread has the connection, what this process committed last will do.
+
+        It will also do if no other process syncs: then there is no commit of another one to cover.
+        """
+        if is_alone or not self._mutex.acquire(blocking=False):
             return self._committed
         try:
             return _newest(SqliteTransaction(self._connected(), None))
@@ -317,6 +323,11 @@ class SqliteStore:
     def user(self) -> str:
         """The user of the operating system."""
         return user_of_system()
+
+    def lacks(self, subject: str) -> bool:
+        """True for a user whom the operating system does not have."""
+        name = user_in(subject)
+        return name is not None and not is_user_of_system(name)
 
     def purge(self) -> None:
         """Rewrite the file without the pages of deleted rows, and empty its log."""
@@ -436,6 +447,17 @@ def _open_gate(path: Path) -> int:
         return -1  # a read-only directory: reading works, and writing fails in SQLite with its own message
 
 
+def _require_rights(path: Path, place: Place) -> None:
+    """Refuse a ledger of which this user may not open a file. SQLite does not say which file it is."""
+    rights = os.R_OK | (os.W_OK if os.access(path, os.W_OK) else 0)
+    for name in (str(path), f"{path}-wal", f"{path}-shm"):
+        if os.path.exists(name) and not os.access(name, rights):
+            raise Unavailable(
+                f"this user may not open {shown(name)}, a file of the ledger {place}. Users of one ledger need a "
+                "folder and a group that they share, as the guide 'Many analysts' says"
+            )
+
+
 def _connect(path: Path) -> tuple[sqlite3.Connection, bool]:
     """A connection, and whether its commits go to a log that is ours to sync."""
     writable = os.access(path, os.W_OK)
@@ -549,6 +571,29 @@ class Translated:
                 raise explain(self._place, error) from error
 
 
+class _Later:
+    """Leaves a context that was entered in the middle of the block. An ``ExitStack`` takes longer."""
+
+    __slots__ = ("_entered",)
+
+    def __init__(self) -> None:
+        self._entered: contextlib.AbstractContextManager[None] | None = None
+
+    def enter(self, context: contextlib.AbstractContextManager[None]) -> None:
+        """Enter a context. It is left with the block."""
+        self._entered = context  # first: an interruption of what follows is undone, too
+        context.__enter__()
+
+    def __enter__(self) -> _Later:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._entered is not None:
+            self._entered.__exit__(kind, error, trace)
+
+
 def _cannot_be_used(place: Place, error: Any) -> TallystickError:
     reason = getattr(error, "strerror", None) or error
     return Unavailable(f"the ledger {place} cannot be used now: {reason}; nothing was granted")
@@ -596,7 +641,11 @@ class Durability:
         file = os.stat(path)
         self._log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)  # SQLite keeps no lock on this file
         log = os.fstat(self._log)
-        self._index = _inode(f"{path}-shm")  # not opened here: closing it would drop SQLite's locks
+        # not opened here: closing it would drop SQLite's locks
+        self._opened = [
+            ("-wal", f"{path}-wal", (log.st_dev, log.st_ino)),
+            ("-shm", f"{path}-shm", _inode(f"{path}-shm")),
+        ]
         try:
             self._shared = own_file(f"{path}.sync", os.O_RDWR | os.O_CREAT)
         except OSError:
@@ -604,34 +653,45 @@ class Durability:
         self._about = b"%d %d %d " % (file.st_dev, file.st_ino, log.st_ino)
         self._joined = False
         self._failed = False
+        self._published: int | None = None  # the newest entry of the record that this connection wrote last
+        self._known = b"", -1  # the record that was read last, and its entry
         self.syncs = 0
 
-    def settle(self, seq: int, newest: Callable[[], tuple[int, str]]) -> None:
+    def settle(self, seq: int, newest: Callable[[bool], tuple[int, str]]) -> None:
         """Return when entry ``seq`` and all before it are on the disk; raise when the disk did not confirm it.
 
         ``newest`` tells a committed entry; it is asked before the sync begins. Its seal was not checked, so it moves
-        no anchor: every writer moves the anchor to its own entry.
+        no anchor: every writer moves the anchor to its own entry. It hears if the last sync was ours, too: then other
+        processes seem to be idle. An entry of theirs that is not covered costs them a sync, and no more.
         """
         if self.settled() >= seq:
             return
         with self._mutex, self._locked():
-            if self.settled() >= seq:
+            settled = self.settled()
+            if settled >= seq:
                 return
-            covered = newest()
+            covered = max(seq, newest(settled == self._published)[0])
             self._sync()
-            self._publish(b"%020d" % max(seq, covered[0]))
+            self._publish(b"%020d" % covered)
+            self._published = covered
             self._joined = True
 
     def settled(self) -> int:
         """The newest entry that is known to be on the disk; refused after a failed sync."""
         record = os.pread(self._shared, LONGEST_RECORD, 0) if self._shared >= 0 else b""
+        if record == self._known[0] and self._joined:
+            self.require_sound()
+            return self._known[1]
         body, _, check = record.partition(b"\n")[0].rpartition(b" ")
         mine = body.startswith(self._about) and check == b"%08x" % zlib.crc32(body)  # a torn read fails this
         value = body[len(self._about) :] if mine else b""
         if value == FAILED:
             self._failed = True
         self.require_sound()
-        return int(value) if value and self._joined else -1
+        if not value or not self._joined:
+            return -1
+        self._known = record, int(value)
+        return self._known[1]
 
     def require_sound(self) -> None:
         """Refuse when this process knows of a failed sync."""
@@ -645,10 +705,8 @@ class Durability:
         """Refuse when the log of this connection, or the index of the log that processes share, was removed or
         replaced: others would not see what it commits.
         """
-        log = os.fstat(self._log)
-        opened = {"-wal": (log.st_dev, log.st_ino), "-shm": self._index}
-        for ending, inode in opened.items():
-            if _inode(f"{self._path}{ending}") != inode:
+        for ending, name, inode in self._opened:
+            if _inode(name) != inode:
                 raise LedgerIntegrity(
                     f"{shown(self._path)}{ending} was removed or replaced while the ledger was open; close every "
                     "process that uses it"

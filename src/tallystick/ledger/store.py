@@ -148,6 +148,10 @@ STATEMENTS: Final[dict[str, str]] = {
         "LEFT JOIN entry_text w ON w.entry = c.id AND w.field = 'why' "
         "WHERE l.account_id = ? AND c.id > ? ORDER BY c.id LIMIT ?"
     ),
+    "charges_newest": (
+        f"{CHARGE_READ} JOIN line l ON l.charge_id = c.id WHERE l.account_id = ? AND c.state = 'COMMITTED' "
+        "ORDER BY c.id DESC LIMIT ?"
+    ),
     "charge_entries": "SELECT c.id, e.body FROM charge c JOIN entry e ON e.seq = c.id ORDER BY c.id",
     "charge_move": "UPDATE charge SET state = ?, last_seq = ? WHERE id = ? AND state = ? AND fence = ?",
     "charge_lease": (
@@ -264,6 +268,9 @@ class Store(Protocol):
     def user(self) -> str:
         """Who uses the store: a user of the operating system, or the role that the database has checked."""
 
+    def lacks(self, subject: str) -> bool:
+        """True if a subject is certainly not there: a user of this machine, or a role of the database."""
+
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort, where analysts do not look."""
 
@@ -301,13 +308,12 @@ class _Tried(Exception):
 
 
 @contextmanager
-def tried(store: Store, operation: str, *, dry_run: bool) -> Iterator[Transaction]:
-    """A write that is durable when the block ends, or with ``dry_run`` undone; refusals are the same."""
+def tried(store: Store, operation: str) -> Iterator[Transaction]:
+    """A write that is undone when the block ends; refusals are the same."""
     try:
         with store.write(operation) as transaction:
             yield transaction
-            if dry_run:
-                raise _Tried
+            raise _Tried
     except _Tried:
         pass
 

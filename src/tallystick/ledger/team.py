@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tallystick.digits import people
 from tallystick.errors import InvalidInput, NotAuthorised, Refused, Unavailable
 from tallystick.ledger import erasure, journal, opening, registry
 from tallystick.ledger.acting import Proposed, new_principal, new_token, principal_of, token_digest
-from tallystick.ledger.actions import ANALYST, CLASSES, OWNER, ROLES
+from tallystick.ledger.actions import ANALYST, APPROVER, CLASSES, OWNER, ROLES
 from tallystick.ledger.authority import (
     APPROVE,
     DAY,
@@ -119,6 +120,21 @@ def _population(transaction: Transaction, name: str | None) -> int | None:
     if account.parent_id is not None:
         raise InvalidInput("population", name, "a population: an account that is not a block of another one")
     return account.id
+
+
+def _require_approvers(
+    authority: Authority, population: int | None, name: str, needed: Mapping[str, int]
+) -> None:  # fmt: skip
+    """Refuse numbers of approvals that need more approvers than there are.
+
+    A new approver makes an open request for such a quorum void, so it could never be carried out.
+    """
+    approvers = len(authority.holders(APPROVER, population))
+    largest = max(needed.values(), default=0)
+    if largest and approvers <= largest:
+        there = people(approvers, APPROVER)
+        problem = f"{people(largest, 'approval')} on {name} need {people(largest + 1, APPROVER)}, and it has {there}"
+        raise InvalidInput("needed", largest, "the role of approver to another person first", problem=problem)
 
 
 class Member(NamedTuple):
@@ -235,6 +251,8 @@ class Outcome(NamedTuple):
     state: str
     approvals: int
     needed: int
+    effect: str = ""
+    """The kind of entry that the request asks for."""
 
 
 def _state(transaction: Transaction) -> State:
@@ -249,7 +267,9 @@ def _open(state: State, number: int, at: int) -> Proposal:
     """A request that is open at a time."""
     request = state.authority.requests.get(number) if type(number) is int else None
     if request is None:
-        raise InvalidInput("request", number, "the number of a request")
+        waiting = [str(each.seq) for each in state.authority.requests.values() if each.state_at(at) == OPEN]
+        allowed = f"one of the open requests: {', '.join(waiting)}" if waiting else ""
+        raise InvalidInput("request", number, allowed, problem=f"there is no request {number}")
     if request.state_at(at) != OPEN:
         raise Refused(f"request {number} has ended: {request.state_at(at).lower()}. Nothing was changed")
     return request
@@ -513,6 +533,17 @@ class Team:
                 principal=principal, role=role, population=_population(transaction, population), why=committed(why),
             ).seq  # fmt: skip
 
+    def lacks_user(self, name: str) -> bool:
+        """True if a name is of no user of this machine, or of no role of the database.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     ledger.team.lacks_user("not a user"), ledger.team.lacks_user("machine:nightly")
+        (True, False)
+        """
+        ledger = self.ledger
+        return not _is_id(ledger, name) and ledger.store.lacks(subject_named(name, ledger.subject))
+
     def revoke(self, name: str, role: str, population: str | None, *, why: str, dry_run: bool = False) -> int:
         """Take a role; return the number of the entry. Tokens with the role lose it at once."""
         ledger = self.ledger
@@ -541,6 +572,7 @@ class Team:
                 raise InvalidInput("needed", number, "a whole number of approvals")
         with ledger.write("quorum", dry_run=dry_run) as transaction:
             root = _population(transaction, population)
+            _require_approvers(_book(ledger).authority, root, population, needed)
             return journal.append(
                 transaction, "quorum", ledger.now(), population=root, needed=dict(needed), why=committed(why)
             ).seq  # fmt: skip
@@ -734,7 +766,8 @@ class Team:
             approvals, missing = len(state.authority.approvals(decided)), state.authority.missing(decided)
             if not missing:
                 _carry_out(ledger, transaction, decided)
-            return Outcome(number, OPEN if missing else "EXECUTED", approvals, approvals + missing)
+            needed, kind = approvals + missing, request.effect["kind"]
+            return Outcome(number, OPEN if missing else "EXECUTED", approvals, needed, kind)
 
     def reject(self, number: int, *, why: str, dry_run: bool = False) -> Outcome:
         """Reject a request: it can no longer be approved."""

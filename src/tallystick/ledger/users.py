@@ -20,6 +20,17 @@ def user_of_system() -> str:
     return f"system user {name}"
 
 
+def is_user_of_system(name: str) -> bool:
+    """True if the operating system has a user with this name."""
+    import pwd
+
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
 _KINDS: Final = {"user": "system user ", "role": "database role ", "machine": "machine "}
 """Words that begin a subject, by the word that begins its name in a command."""
 
@@ -39,6 +50,26 @@ def subject_named(text: str, beside: str = "") -> str:
     if kind not in _KINDS or not name:
         raise InvalidInput("name", text, "a user name, user:NAME, role:NAME of a database, or machine:NAME")
     return f"{_KINDS[kind]}{name}"
+
+
+def user_in(subject: str) -> str | None:
+    """The name of a user of the operating system; None for a subject of another kind.
+
+    >>> user_in("system user ann"), user_in("database role ts_ann")
+    ('ann', None)
+    """
+    start = _KINDS["user"]
+    return subject.removeprefix(start) if subject.startswith(start) else None
+
+
+def role_in(subject: str) -> str | None:
+    """The name of a role of a database; None for a subject of another kind.
+
+    >>> role_in("database role ts_ann"), role_in("machine nightly")
+    ('ts_ann', None)
+    """
+    start = _KINDS["role"]
+    return subject.removeprefix(start) if subject.startswith(start) else None
 
 
 def name_in(subject: str) -> str:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 NOTE_FAMILY = NOTE_FORMAT.rpartition("/")[0] + "/"
 """How the format of every note of ours begins. A note of another version is refused, not passed over."""
+BOUGHT: Final = "bought_size"
+"""The fact of a registration about the size of a group that a suggestion paid for."""
 OLD_FILE = ".datasets.json"  # where registrations of a ledger in a file were kept before they were chained
 
 
@@ -310,6 +312,12 @@ def _shown(said: Any) -> str:
     return typed(said) if isinstance(said, float) else str(said)
 
 
+def bought_words(dataset: Dataset) -> str:
+    """Return the size of a group that a suggestion paid for, in words."""
+    known = dataset.asking[BOUGHT]
+    return f"{known['rows']:,} rows in a middle group (ledger entry {known['charge']})"
+
+
 def _said(dataset: Dataset) -> dict[str, Any]:
     """Return the facts of a registration by name."""
     table = dataset.table
@@ -317,7 +325,9 @@ def _said(dataset: Dataset) -> dict[str, Any]:
     said |= {cap: table[cap] for cap in CAPS if table.get(cap) is not None}
     said |= {f"type of {column}": kind for column, kind in table["columns"]}
     said |= {f"bounds of {column}": between_words(low, high) for column, low, high in table["bounds"]}
-    said |= dict(dataset.asking) | dict(dataset.about)
+    said |= {name: value for name, value in dataset.asking.items() if name != BOUGHT} | dict(dataset.about)
+    if BOUGHT in dataset.asking:
+        said["size"] = bought_words(dataset)
     if dataset.least_price is not None:
         said["least_price"] = str(dataset.least_price)
     return said

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import importlib
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, Final
 from tallystick.drawing import table
 from tallystick.errors import Unavailable
 from tallystick.printing import csv_cell, escaped
-from tallystick.regular_file import write_whole, written_whole
+from tallystick.regular_file import real_path, write_whole, written_whole
 from tallystick.tables import layout
 from tallystick.tables.estimates import cut_at_zero
 
@@ -125,7 +124,7 @@ class Columns:
 
         with written_whole(path) as new, duckdb.connect(":memory:") as connection:
             connection.register("released", self.to_arrow())
-            connection.execute("COPY released TO ? (FORMAT parquet)", [os.path.realpath(new)])  # not a URL
+            connection.execute("COPY released TO ? (FORMAT parquet)", [real_path(new)])  # not a URL
         return Path(path)
 
     def to_arrow_file(self, path: str | Path) -> Path:

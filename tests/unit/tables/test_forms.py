@@ -195,7 +195,7 @@ def test_a_link_that_was_registered_before_does_not_lend_its_form(
 
 def identified(path: Path, account: Account) -> None:
     """Register a file as ``dataset add`` does, with its marks."""
-    table = datasets.read_table(str(path), None, None, "add_remove", (), {})
+    table = datasets.read_table(str(path), None, None, "add_remove", {}, {})
     datasets.register(Dataset("x", account.name, table.to_data(), identity=datasets.identified(table)), account)
 
 

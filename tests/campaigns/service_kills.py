@@ -75,27 +75,29 @@ class Clients:
 
 def clear(service: Service) -> None:
     """Open data again that a kill has closed, as their owners would, and lift suspensions."""
+    people = {"clinic": ("root", ("cat", "dan"), ("ann", "bob")), "school": ("sue", (), ("sam",))}
     with service.ledger() as ledger:
-        for name, owner in (("clinic", "root"), ("school", "sue")):
+        for name, (owner, approvers, _) in people.items():
             view = ledger.acting_for(service.ids[owner])
-            if name == "clinic":
-                number = None
-                with contextlib.suppress(TallystickError):
-                    number = view.team.request(lambda book: _clear(book, "clinic"), why="looked at")
-                for approver in ("cat", "dan"):
-                    with contextlib.suppress(TallystickError):
-                        if number is not None:
-                            ledger.acting_for(service.ids[approver]).team.approve(number, why="looked at")
-            else:
-                with contextlib.suppress(TallystickError):
-                    _clear(view, name)
-    for who, owner, name in (("ann", "root", "clinic"), ("bob", "root", "clinic"), ("sam", "sue", "school")):
+            with contextlib.suppress(TallystickError):
+                view.open(name).end_running()
+            with contextlib.suppress(TallystickError):
+                _clear(view, ledger, service, name, approvers)
+    for name, (owner, _, analysts) in people.items():
+        for who in analysts:
+            with contextlib.suppress(TallystickError):
+                service.ask(owner, "lift", population=name, principal=service.ids[who])
+
+
+def _clear(view: Any, ledger: Any, service: Service, name: str, approvers: tuple[str, ...]) -> None:
+    """Open the data of a population again: at once, or by a request that is approved."""
+    if not approvers:
+        view.open(name).clear(why="looked at")
+        return
+    number = view.team.request(lambda book: book.open(name).clear(why="looked at"), why="looked at")
+    for approver in approvers:
         with contextlib.suppress(TallystickError):
-            service.ask(owner, "lift", population=name, principal=service.ids[who])
-
-
-def _clear(book: Any, name: str) -> None:
-    book.open(name).clear(why="looked at", end_running=True)
+            ledger.acting_for(service.ids[approver]).team.approve(number, why="looked at")
 
 
 def main() -> int:

@@ -41,6 +41,7 @@ SCOPE = (
     "src/tallystick/ledger/**/*.py",
     "src/tallystick/plots/**/*.py",
     "src/tallystick/publish/**/*.py",
+    "src/tallystick/service/**/*.py",
     "src/tallystick/tables/**/*.py",
     "src/tallystick/theorems/**/*.py",
 )

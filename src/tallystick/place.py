@@ -87,15 +87,24 @@ class Place:
     ('budget.db', Place('postgresql://ana@db.example/ledger'))
     """
 
-    __slots__ = ("__conninfo", "_parts", "hides_settings", "path", "text")
+    __slots__ = ("__conninfo", "_parts", "hides_parameters", "hides_settings", "path", "text")
 
     def __init__(
-        self, text: str, conninfo: str, *, path: Path | None, parts: Mapping[str, str], hides_settings: bool = False
+        self,
+        text: str,
+        conninfo: str,
+        *,
+        path: Path | None,
+        parts: Mapping[str, str],
+        hides_settings: bool = False,
+        hides_parameters: bool = False,
     ) -> None:
         self.text = text
         self.path = path
         self.hides_settings = hides_settings
         """True if ``options`` has a setting that may hold a secret: the text leaves it out."""
+        self.hides_parameters = hides_parameters
+        """True if the place has a password or another parameter that the text leaves out."""
         self._parts = parts
         self.__conninfo = conninfo
 
@@ -128,6 +137,16 @@ class Place:
     def options(self) -> str:
         """The settings that the place has for the session, as far as they may be shown."""
         return self._parts.get("options", "")
+
+    def parameter(self, name: str) -> str:
+        """Return one of ``SHOWN`` as libpq uses it, from the place, the service file or the environment.
+
+        >>> Place.of("postgresql://db.example/ledger?sslmode=verify-full").parameter("sslmode")
+        'verify-full'
+        """
+        if name not in SHOWN:
+            raise InvalidInput("name", name, f"one of {', '.join(SHOWN)}")
+        return self._found().get(name, "")
 
     def server(self) -> Server:
         """Return the parameters that libpq uses, without connecting.
@@ -319,7 +338,8 @@ def _server_place(text: str, argument: str) -> Place:
     if any(name in parts for name in SECRETS):
         _warn(written)
     hides_settings = public.get("options", "") != parts.get("options", "")
-    return Place(written, text, path=None, parts=public, hides_settings=hides_settings)
+    hidden = parts.keys() - public.keys()
+    return Place(written, text, path=None, parts=public, hides_settings=hides_settings, hides_parameters=bool(hidden))
 
 
 def _is_clear(url: str) -> bool:
@@ -436,9 +456,10 @@ def _defaults(parts: Mapping[str, str]) -> dict[str, str]:
     pq = _libpq()
     if "service" not in parts:
         return _values(pq.Conninfo.get_defaults())
-    # libpq reads the service file when a connection starts. An invalid sslmode ends it before the network is used.
+    # libpq reads the service file when a connection starts. An invalid value ends it before the network is used. It is
+    # that of a parameter which is not shown, so that all shown ones are found as they are.
     service = parts["service"].replace("\\", "\\\\").replace("'", "\\'")
-    started = pq.PGconn.connect_start(f"service='{service}' sslmode='{_NO_CONNECTION}'".encode())
+    started = pq.PGconn.connect_start(f"service='{service}' target_session_attrs='{_NO_CONNECTION}'".encode())
     found = _values(started.info)
     started.finish()
     if "user" not in found:

@@ -203,6 +203,10 @@ ALLOWED: dict[str, set[tuple[str, str]]] = {
         ("ledger/book.py", "place_of"),
         ("ledger/chain.py", "config_directory"),
     },
+    "gives a token to a service, and plain settings to its processes": {
+        ("cli/commands/serve.py", "token_given"),
+        ("service/template.py", "Template._start"),
+    },
     "is another meaning of the word, or the one source of random bits itself": {
         ("ledger/signing.py", "Signer"),
         ("mechanisms/exact/randomness.py", ""),
@@ -211,7 +215,10 @@ ALLOWED: dict[str, set[tuple[str, str]]] = {
 }
 """Functions with a seed, a generator or an environment variable, by the reason that allows them."""
 
-VARIABLES = {"TALLYSTICK_LEDGER", "TALLYSTICK_CONFIG_DIR", "XDG_CONFIG_HOME"}
+VARIABLES = {
+    *("TALLYSTICK_LEDGER", "TALLYSTICK_CONFIG_DIR", "XDG_CONFIG_HOME"),
+    *("TALLYSTICK_TOKEN", "TALLYSTICK_TOKEN_FILE"),
+}
 """Environment variables that the package reads."""
 
 

@@ -84,6 +84,13 @@ ARGUMENTS: dict[str, str] = {
     "account reject": "{request} --why test",
     "account withdraw": "{request}",
     "token create": "--out token.txt",
+    "serve connect": "wards wards --population clinic",
+    "serve disconnect": "wards",
+    "serve connections": "",
+    "serve jobs": "",
+    "serve failures": "clinic",
+    "serve lift": "clinic ann",
+    "serve stop": "",
     "token list": "",
     "token revoke": "{token}",
     "ledger revoke": "ann analyst --population clinic --why test",
@@ -114,8 +121,11 @@ ARGUMENTS: dict[str, str] = {
 }
 
 
-OWN_REQUEST = {"account approve": 7, "account reject": 7}
-"""Exit codes of commands that are refused here: one user cannot decide on an own request."""
+OWN_REQUEST = {
+    "account approve": 7, "account reject": 7,
+    **dict.fromkeys((f"serve {word}" for word in "connect disconnect connections jobs failures lift stop".split()), 2),
+}
+"""Exit codes of commands that are refused here: one user cannot decide on an own request, and no service runs."""
 
 
 def commands(found: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

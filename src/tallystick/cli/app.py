@@ -39,6 +39,7 @@ _COMMANDS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
         ("charge", "charge.app", "List charges, or record one made elsewhere"),
         ("ledger", "ledger.app", "Create, verify, export the record; roles"),
         ("token", "token.app", "Make and end tokens for programs"),
+        ("serve", "serve.app", "Run a service for a team"),
     ),
     "Account for privacy": (
         ("epsilon", "read.epsilon", "Compute epsilon at a delta"),

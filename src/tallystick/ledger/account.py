@@ -518,6 +518,21 @@ class Account:
         """
         return registry.clear(self, why=why, end_running=end_running)
 
+    def end_running(self, *, dry_run: bool = False) -> list[int]:
+        """End the releases that run on closed data: they stay paid, without an answer. Return their charges.
+
+        An owner may do it at once. So a request to clear the failure does not wait for them.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     clinic = ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient")
+        ...     slow = clinic.charge(ts.zcdp(rho=0.1), why="a report", source="the table of visits").begin()
+        ...     clinic.charge(ts.zcdp(rho=0.1), why="another", source="the table of visits").begin().burn()
+        ...     clinic.end_running() == [slow.id]
+        True
+        """
+        return registry.end_running(self, dry_run=dry_run)
+
     def to_dict(self) -> dict[str, object]:
         """The account as plain data."""
         parent = self.parent

@@ -49,6 +49,8 @@ LAPSED: Final = "LAPSED"
 
 RESERVED: Final = "RESERVED"
 EXECUTING: Final = "EXECUTING"
+STOPPED: Final = "stopped"
+"""The reason of a burn by an operator who stops a service."""
 FINISHING: Final = frozenset(("lease", "commit", "burn", "refund"))
 """Kinds of entries that finish a charge. Its holder may write them after the holder or the token has ended: a charge
 that cannot finish closes the data.
@@ -251,6 +253,15 @@ class Authority:
             if grant.principal == principal and grant.revoked is None and _holds(grant, population)
         }
 
+    def usable_roles(self, act: Act, population: int | None) -> set[str]:
+        """Roles that a principal may use on a population: those of its token, if it has one."""
+        found = self.roles_of(act.principal, population)
+        if act.via is None:
+            return found
+        token = self.tokens[act.via]
+        reaches = token.population is None or token.population == population
+        return found & set(token.roles) if reaches else set()
+
     def holders(self, role: str, population: int | None) -> set[str]:
         """Principals with a role on a population; with None as in ``roles_of``."""
         return {
@@ -443,12 +454,7 @@ class _Case(NamedTuple):
 
     def roles(self, population: int | None) -> set[str]:
         """Roles that the principal may use here: those of its token, if it has one."""
-        found = self.authority.roles_of(self.act.principal, population)
-        token = self.token
-        if token is None:
-            return found
-        reaches = token.population is None or token.population == population
-        return found & set(token.roles) if reaches else set()
+        return self.authority.usable_roles(self.act, population)
 
     def require(self, condition: bool, code: str, problem: str) -> None:
         """Raise ``Forbidden`` unless the condition holds."""
@@ -676,13 +682,30 @@ def _is_finished(case: _Case) -> bool:
 
 
 def _end(authority: Authority, case: _Case) -> None:
-    """A charge is ended by its holder, by every principal once its lease is over, or by an owner of its population."""
+    """A charge is ended by its holder, by every principal once its lease is over, or by an owner of its population.
+
+    A planned stop closes no data, so it needs the right to stop jobs: a holder could hide a failure behind it.
+    """
     charge = case.state.charges[case.entry["charge"]]
+    if case.entry["kind"] == "burn" and case.entry["why"] == STOPPED:
+        for account, _, _ in case.state.lines[charge.id]:
+            case.require_role("stop_jobs", case.state.population(account))
+        return
     is_over = charge.lease_until <= case.entry["at"]
-    if charge.principal == case.act.principal or is_over or _is_older(case):
+    if charge.principal == case.act.principal or is_over or _is_older(case) or _holds_up(case):
         return
     for account, _, _ in case.state.lines[charge.id]:
         case.require_role("end_running", case.state.population(account))
+
+
+def _holds_up(case: _Case) -> bool:
+    """True for the end of a charge that keeps an owner from opening the data of one of its populations again."""
+    closed = {
+        population
+        for (charge, population), (_, cleared, _) in case.state.quarantines.items()
+        if charge == case.entry["charge"] and cleared is None
+    }
+    return any(ACTIONS["end_running"].cell(case.roles(each)) == YES for each in closed)
 
 
 def _open_account(authority: Authority, case: _Case) -> None:
@@ -711,7 +734,10 @@ def _register(authority: Authority, case: _Case) -> None:
 
 
 def _clear(authority: Authority, case: _Case) -> None:
-    case.require_decided("clear", case.state.population(case.entry["account"]))
+    population = case.state.population(case.entry["account"])
+    is_own = all(each == population for _, each in case.entry["rows"])
+    case.require(is_own, "other_population", "it opens data of another population")
+    case.require_decided("clear", population)
 
 
 def _erase(authority: Authority, case: _Case) -> None:
@@ -847,6 +873,9 @@ def _add_token(authority: Authority, case: _Case) -> None:
     )
     is_short = entry["at"] < entry["until"] <= entry["at"] + LONGEST_TOKEN
     case.require(is_short, "bad_token", "a token that ends at once, or after more than a year")
+    reach = case.state.accounts.get(entry["population"] or 0)
+    is_there = entry["population"] is None or (reach is not None and reach.parent_id is None)
+    case.require(is_there, "bad_population", "a token of a population that is not there")
     is_bound = entry["ceiling"] is None or entry["population"] is not None
     case.require(is_bound, "bad_token", "a ceiling of a token without a population")
     is_new = all(token.digest != entry["hash"] for token in authority.tokens.values())

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Unavailable
 from tallystick.ledger import acting, erasure, first_write, governance, journal, opening, places, views
 from tallystick.ledger.account import Account, check_account
-from tallystick.ledger.actions import ACTIONS, YES
 from tallystick.ledger.authority import Act
-from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, encode_answer
+from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, check_text, checked, decode_answer, encode_answer
+from tallystick.ledger.combiner import combined
 from tallystick.ledger.copies import CopyLock
 from tallystick.ledger.erasure import Erased
 from tallystick.ledger.filters import LARGEST
@@ -66,6 +66,9 @@ class Ledger:
     the newest entry that this host has seen. The charges in between are lost, and must be charged again by hand.
 
     Times are those of the PostgreSQL server, or of this host if the ledger is a file. ``clock`` replaces them in tests.
+
+    ``combine`` is for a service with many threads: charges that several threads make at the same time share one
+    transaction, one seal and one sync. Each of them returns when that transaction is durable.
     """
 
     def __init__(
@@ -80,9 +83,11 @@ class Ledger:
         first_use: str | None = None,
         older: str | None = None,
         inspect: bool = False,
+        combine: bool = False,
     ) -> None:
         self.acting: Act | None = None
         self.captured: list[journal.Proposed] | None = None
+        self.failure_log: Callable[[str], None] | None = None
         first_write.check_arguments(expect_head, first_use, older)
         is_there = expect_head is not None or older is not None or inspect
         create = create and not is_there  # a new ledger cannot contain a known head
@@ -122,6 +127,8 @@ class Ledger:
             raise
         self.store.on_write(self._require_anchored)
         self.store.on_connect(self._check_connection)
+        if combine:
+            self.store = combined(self.store, self.writer)
 
     def _opened_store(
         self, place: Place | Path | str, create: bool, probe: Probe | None, *, is_accepted: bool
@@ -233,8 +240,8 @@ class Ledger:
 
     @property
     def has_roles(self) -> bool:
-        """True if every entry needs a role. Only a governed ledger has roles."""
-        return self.writer.watch.book.authority.since is not None
+        """True if every entry needs a role. Only a governed ledger has roles, and they do not end."""
+        return self.writer.has_roles or self.writer.watch.book.authority.since is not None
 
     @contextlib.contextmanager
     def write(self, operation: str, *, dry_run: bool = False) -> Iterator[Transaction]:
@@ -493,16 +500,32 @@ class Ledger:
 
     def account_row(self, name: str) -> AccountRow:
         """The account's numbers now."""
+        check_text("name", name)
         with self.store.read() as transaction:
             row = transaction.row("account_named", name)
-            known = [AccountRow(*each).name for each in transaction.rows("accounts")] if row is None else []
+            rows = [AccountRow(*each) for each in transaction.rows("accounts")] if row is None else []
             book = self.believed(transaction)
+            known = [each.name for each in rows if self._sees_account(book, each)]
         if row is None:
             raise opening.unknown_account(name, known)
         found = AccountRow(*row)
         if book is not None and book.accounts.get(found.id) != found:
             raise _edited_account(found.id)
+        if not self._sees_account(book, found):
+            raise opening.unknown_account(name, [])  # as if it were not there
         return found
+
+    def _sees_account(self, book: Book | None, row: AccountRow) -> bool:
+        """True if who acts may see an account: that of an own population, and not the allowance of another person.
+
+        Only a principal for whom a service acts can be refused.
+        """
+        if book is None or self.acting is None or book.authority.since is None:
+            return True
+        name = book.accounts[book.population(row.id)].name
+        if row.kind == journal.ALLOWANCE and row.owner != self.acting.principal:
+            return acting.may(book, self.acting, "see_reasons", name)
+        return acting.may(book, self.acting, "see_population", name)
 
     def account_by_id(self, account_id: int) -> Account:
         """The account with that number."""
@@ -516,6 +539,14 @@ class Ledger:
         with self.store.read() as transaction:
             rows = [AccountRow(*row) for row in transaction.rows("accounts")]
             self._believed_rows(transaction, rows)
+        return [self._account(row) for row in rows]
+
+    def seen_accounts(self) -> list[Account]:
+        """The accounts that who acts may see, oldest first."""
+        with self.store.read() as transaction:
+            book = self.believed(transaction)
+            rows = [AccountRow(*row) for row in transaction.rows("accounts")]
+            rows = [row for row in rows if self._sees_account(book, row)]
         return [self._account(row) for row in rows]
 
     def children_of(self, account_id: int) -> list[Account]:
@@ -569,8 +600,8 @@ class Ledger:
         """A charge on several accounts, all or none, not yet taken: enter it, or call ``reserve()``."""
         for account in accounts:
             check_account(account)
-        _check_text("request", request)
-        _check_text("source", source)
+        check_text("request", request)
+        check_text("source", source)
         if not accounts or len({account.id for account in accounts}) != len(accounts):
             raise InvalidInput("accounts", [a.name for a in accounts], "one or more different accounts")
         terms = self._terms(loss, tuple(accounts), delta, request, source, older_request)
@@ -641,11 +672,7 @@ class Ledger:
         ...     ledger.may_see_answers(ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient"))
         True
         """
-        if not self.has_roles:
-            return True
-        population, _, _ = account.path[-1]
-        roles = self.writer.watch.book.authority.roles_of(self.actor, population)
-        return ACTIONS["replay"].cell(roles) == YES
+        return self.may("replay", account.name)
 
     def _payer(self, transaction: Transaction, account_id: int) -> AccountRow:
         """An account that paid a stored charge; of a governed ledger as the chain has it."""
@@ -731,6 +758,96 @@ class Ledger:
             charge = ChargeRow(*row)
             state = journal.told_state(transaction, charge)
             return charge._replace(state=state), journal.entry_body(transaction, charge_id)
+
+    def newest_registration(self) -> int:
+        """The newest entry that registers or changes a dataset; 0 without one."""
+        with self.store.read() as transaction:
+            book = self.believed(transaction)
+        return max((row.seq for row in book.datasets), default=0) if book is not None else 0
+
+    def can_write(self) -> bool:
+        """True if this user may write: the ledger is not governed, or a key of this user may seal."""
+        keys = [key.public for key in self.keys() if key.retired is None]
+        signer = self.writer.signer
+        return not keys or (signer is not None and signer.public in keys)
+
+    @property
+    def token(self) -> int | None:
+        """The entry of the token by which a principal acts here; None without one."""
+        return None if self.acting is None else self.acting.via
+
+    def require_present(self) -> None:
+        """Raise ``NotAuthorised`` if who acts has ended, or the token."""
+        with self.store.read() as transaction:
+            book = self.believed(transaction)
+            if book is None or self.acting is None:
+                return
+            if not acting.is_present(book, self.acting, self.now()):
+                raise acting.unknown(self)
+
+    def usable_roles(self, population: str) -> set[str]:
+        """The roles that who acts may use on a population: those of the token, if there is one."""
+        with self.store.read() as transaction:
+            book = self.believed(transaction)
+        if book is None or self.acting is None or population not in book.names:
+            return set()
+        return book.authority.usable_roles(self.acting, book.population(book.names[population]))
+
+    def charges_on(self, population: str) -> list[int]:
+        """The charges that a population pays for."""
+        number = self.account_row(population).id
+        with self.store.read() as transaction:
+            book = self.believed(transaction)
+        payers = {} if book is None else book.payers
+        return [charge for charge, populations in payers.items() if number in populations]
+
+    def end_abandoned(self, charge_id: int) -> str:
+        """Burn a charge that runs although its process is gone; return its state. Its data are closed."""
+        with self.store.read() as transaction:
+            row = transaction.row("charge_by_id", charge_id)
+        if row is None:
+            raise InvalidInput("charge", charge_id, "the number of an existing charge")
+        charge = ChargeRow(*row)
+        if charge.state != "EXECUTING":
+            return charge.state
+        holder = self.acting_for(charge.principal)
+        with holder.write("burn") as transaction:
+            journal.burn(transaction, charge, self.now(), why="error", principal=charge.principal)
+        return "BURNED"
+
+    def log_failure(self, line: str) -> None:
+        """Tell the operator of a failure: in the log of the service, or else in that of the store."""
+        (self.failure_log or self.store.log_failure)(line)
+
+    def sees(self, population: str) -> bool:
+        """True if who acts may see a population. Only a principal for whom a service acts can be refused.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     ledger.sees("clinic")
+        True
+        """
+        if self.acting is None or not self.has_roles:
+            return True
+        return self.may("see_population", population)
+
+    def may(self, action: str, population: str | None) -> bool:
+        """True if who acts may do something on a population, or with None on the ledger, without a request."""
+        with self.store.read() as transaction:
+            book = self.believed(transaction)
+        if book is None or book.authority.since is None:
+            return True
+        return acting.may(book, self.acting or Act(self.actor), action, population)
+
+    def population_of(self, account: str) -> str:
+        """Return the name of the account at the top of an account."""
+        path = self._account(self.account_row(account)).path
+        return self.account_by_id(path[-1][0]).name
+
+    def refresh(self) -> None:
+        """Read the entries that others have written since: ``has_roles`` and ``may`` then know them."""
+        with self.store.read() as transaction:
+            self.believed(transaction)
 
     def recover(self) -> tuple[int, int]:
         """Refund reservations and burn executions whose lease ran out; returns (refunded, burned)."""
@@ -893,14 +1010,6 @@ def _edited_account(number: int) -> LedgerIntegrity:
 def _check_number(argument: str, number: object, of: str) -> None:
     if type(number) is not int or not 0 < number <= LARGEST:
         raise InvalidInput(argument, number, f"the number of {of}")
-
-
-def _check_text(argument: str, text: object) -> None:
-    """Raise unless this is a text that a store can hold. No error quotes it: it may be long."""
-    if not isinstance(text, str):
-        raise InvalidInput(argument, type(text).__name__, "a text")
-    if text.encode(errors="replace").decode() != text:
-        raise InvalidInput(argument, "a text that is not UTF-8", "a text of Unicode characters")
 
 
 def _folder(config: object) -> Path | None:

@@ -62,6 +62,17 @@ def checked(argument: str, value: object, longest: int = NAME_LENGTH, *, empty: 
     return value
 
 
+def check_text(argument: str, text: object) -> None:
+    """Raise unless this is a text that a store can hold. No error quotes it: it may be long, or hold a password.
+
+    >>> check_text("name", "clinic")
+    """
+    if not isinstance(text, str):
+        raise InvalidInput(argument, type(text).__name__, "a text")
+    if text.encode(errors="replace").decode() != text:
+        raise InvalidInput(argument, "a text that is not UTF-8", "a text of Unicode characters")
+
+
 PLACEHOLDER: Final = "text"
 """The word that stands for a reason in help."""
 
@@ -304,6 +315,13 @@ def config_directory() -> Path:
     return home / "tallystick"
 
 
+def make_own_folder(folder: Path) -> None:
+    """Make a folder that only this user can open, and each missing one above it: a umask may let others write there."""
+    if not folder.is_dir():
+        make_own_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def own_file(path: Path | str, flags: int) -> int:
     """Open a small file of ours, mode 0600. A link in its place is refused: it could lead to any file of the user."""
     try:
@@ -415,7 +433,7 @@ class AnchorFile:
 
     def _open(self) -> int:
         if self._descriptor is None or self._process != os.getpid():
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_own_folder(self.path.parent)
             self._descriptor = own_file(self.path, os.O_RDWR | os.O_CREAT)
             self._process = os.getpid()
         return self._descriptor

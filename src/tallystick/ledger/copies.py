@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from tallystick.errors import Unavailable
-from tallystick.ledger.chain import config_directory, own_file
+from tallystick.ledger.chain import config_directory, make_own_folder, own_file
 from tallystick.place import shown
 
 WIDTH: Final = 64
@@ -50,7 +50,7 @@ class CopyLock:
             try:
                 return own_file(self._name, os.O_RDWR)
             except FileNotFoundError:
-                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_own_folder(self.path.parent)
                 return own_file(self._name, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise Unavailable(

@@ -482,6 +482,8 @@ class Writer:
     """Ids of the users who acted in this process, by their names."""
     newest: tuple[str, int, int | None] = ("", 0, None)
     """Hash, time and governing entry of the newest entry that was looked at."""
+    has_roles: bool = False
+    """True once a turn has begun after an entry that began roles. It stays true while the chain is replayed again."""
 
     def read_ahead(self, transaction: Transaction) -> None:
         """Replay what others wrote, while one of them has its turn. What is wrong with it is said in our turn."""
@@ -492,6 +494,8 @@ class Writer:
     def begin(self, transaction: Transaction, newest: Position, anchor: Position | None) -> journal.Turn:
         """Note the start of a turn; refuse a governed ledger whose newest entry is not sealed."""
         _, at, governed = self._looked_at(transaction, newest)
+        if self.watch.position == newest and self.watch.book.authority.since is not None:
+            self.has_roles = True
         turn = journal.Turn(newest, at, self.ledger, governed)
         if anchor is not None and anchor != newest:
             self.require_known(transaction, newest, governed, anchor)
@@ -576,10 +580,20 @@ class Writer:
         keys = self.keys_at(transaction, turn.governed, turn.first)
         if self.watch.position != turn.first:  # else all up to the newest entry of this transaction was replayed
             trusted = {key.public for key in keys if key.retired is None}
-            self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
+            self.watch.follow(transaction, self.ledger, trusted, (turn.sealed or turn.first).seq)
         self.watch.require_end(turn.first)
         self.require_keys(keys)
         return self.watch.book
+
+    def end_block(self, transaction: Transaction) -> None:
+        """Replay what a block of a combined transaction wrote. What breaks a rule then undoes this block alone."""
+        turn, latest = transaction.turn, Position(*(transaction.latest or START))
+        if turn.governed is None or latest == turn.first:
+            return
+        if not self.watch.follow_own(transaction, turn):
+            trusted = {key.public for key in self.keys[1] if key.retired is None}
+            self.watch.follow(transaction, self.ledger, trusted, (turn.sealed or turn.first).seq)
+        self.watch.require_end(latest)
 
     def end(self, transaction: Transaction) -> None:
         """Seal what was written in a turn, once the tables agree with the chain."""

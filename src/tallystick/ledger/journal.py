@@ -19,13 +19,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import BelowLeastPrice, IdempotencyConflict, LedgerIntegrity, Quarantined, Refused, Remedy
-from tallystick.ledger.authority import EFFECTS
+from tallystick.ledger.authority import EFFECTS, STOPPED
 from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, checked, digest, fields_of, link
 from tallystick.ledger.denial import denied
 from tallystick.ledger.filters import LARGEST, UNITS_0, Amount, Filter
 from tallystick.ledger.retirement import require_not_retired
 from tallystick.ledger.store import Row, Transaction
 from tallystick.ledger.texts import (
+    ALTERED,
     AUTO,
     ERASED,
     NAMED,
@@ -246,10 +247,14 @@ class Turn:
     """Takes the entries of a turn that is undone: what a request asks for."""
     seen: Callable[[Mapping[str, Any]], tuple[int, ...]] | None = None
     """The state that an effect depends on, before a turn that is undone."""
+    items: Collection[tuple[int, int]] = ()
+    """Items of streams that were used, in a ledger with roles: each principal has own keys, and items are for all."""
     started: list[int] = field(default_factory=list)
     """Charges that began or started in this turn."""
     beside: set[str] = field(default_factory=set)
     """Digests of the other sources that these charges read."""
+    sealed: Position | None = None
+    """The entry whose seal was checked, if other blocks of the same transaction wrote after it (combiner.py)."""
     written: list[Written] = field(default_factory=list)
     """The entries of this turn."""
     book: Book | None = None
@@ -354,6 +359,15 @@ def linked_entry(transaction: Transaction, position: Position) -> dict[str, Any]
     if row is None or before is None or link(str(before[1]), str(row[2])) != position.hash:
         raise LedgerIntegrity(f"entry {position.seq} was altered", remedies=[Remedy("verify_ledger")])
     return fields_of(position.seq, str(row[2]))
+
+
+def text_shown(transaction: Transaction, seq: int, name: str) -> str:
+    """A text beside the chain, as people may read it: one that was edited in the store is not shown."""
+    row = transaction.row("text_at", seq, name)
+    if row is None:
+        return ERASED
+    salt, body = map(str, row)
+    return body if opens(str(stored_entry(transaction, seq).get(name)), salt, body) else ALTERED
 
 
 def entry_body(transaction: Transaction, seq: int) -> dict[str, Any]:
@@ -581,7 +595,8 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     higher fence, so that its first holder can no longer start it, or given back if another principal made it; an
     expired execution is burned.
     """
-    has_roles = isinstance(transaction.turn, Turn) and transaction.turn.judge is not None
+    turn = transaction.turn
+    has_roles = isinstance(turn, Turn) and turn.judge is not None
     known = None
     if request.named:
         known = charge_under(transaction, request.principal, request.space, request.key, has_roles=has_roles)
@@ -590,6 +605,8 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     if known is not None:
         require_same(transaction, known, request.about)
         refund(transaction, known, at, why="lease expired", principal=request.principal)
+    if isinstance(turn, Turn) and request.item in turn.items:
+        raise IdempotencyConflict(f"key {request.key!r} is that of an item which another principal took")
     if request.source is not None:
         admit(transaction, request.source, request.lines)
         require_not_retired(transaction, request.beside)
@@ -805,11 +822,13 @@ def answer_terms(ledger: str, charge: int, fence: int, begun: Mapping[str, Any],
 def burn(transaction: Transaction, charge: ChargeRow, at: int, *, why: str, principal: str) -> Position:
     """EXECUTING -> BURNED: failed after data could have been read, so it stays paid and its source is closed.
 
+    A planned stop does not depend on the data, so it closes none. Only an operator may write that reason.
     The nonce keeps a reader of hashes from guessing the entry, and so the failure.
     """
     nonce = os.urandom(SALT_BYTES).hex()
     position = _move(transaction, charge, "EXECUTING", "BURNED", "burn", at, why=why, principal=principal, nonce=nonce)
-    _close(transaction, charge)
+    if why != STOPPED:
+        _close(transaction, charge)
     return position
 
 

@@ -40,6 +40,7 @@ from tallystick.errors import (
     Unavailable,
 )
 from tallystick.ledger import journal, views
+from tallystick.ledger.authority import STOPPED
 from tallystick.ledger.chain import canonical, check_reason, checked, decode_answer, encode_answer
 from tallystick.ledger.filters import LARGEST, Amount
 from tallystick.ledger.journal import Asked, ChargeRow, Position, Request, Stored, Terms
@@ -66,9 +67,21 @@ INTERRUPTED: Final = (
     "answer was stored"
 )
 
+STOPPED_TEXT: Final = (
+    "the service was stopped while this release ran. The charge stays spent, it has no answer, and the data stay open"
+)
+
 CHARGING: Final = (
     "interrupted while it was being charged, so it may be paid; asked with the same key, the ledger says whether it is"
 )
+
+
+class PlannedStop(BaseException):
+    """Ends a draw because an operator stops the service. ``by`` is the ledger of that operator."""
+
+    def __init__(self, by: Ledger) -> None:
+        super().__init__()
+        self.by = by
 
 
 class Payable(Protocol):
@@ -162,6 +175,7 @@ def pay(
 
 def _draw(charge: Charge, release: Payable, lease: float) -> Paid | None:
     """Draw and store the answer of a charge that has begun; None if it failed or is withheld."""
+    operator = None
     try:
         with _renewed(charge, lease) if release.source else contextlib.nullcontext():
             drawn = release.draw()
@@ -172,6 +186,13 @@ def _draw(charge: Charge, release: Payable, lease: float) -> Paid | None:
         if not release.source:
             charge.burn_quietly(problem)
             raise
+        if isinstance(error, PlannedStop):
+            operator = error.by
+    if operator is not None:
+        charge.stop(operator)
+        if charge.is_withheld():
+            return None
+        raise Unavailable(STOPPED_TEXT)
     # outside the handler, so that the error does not travel along, not even with an interruption of the burning
     charge.burn_quietly(problem)
     if issubclass(problem, KeyboardInterrupt):
@@ -488,29 +509,13 @@ class Charge:
         self._is_forgotten = False
         add_charge(self)
         ledger, terms, until = self._ledger, self._terms, self._ledger.lease_end(self._lease)
-        wanted = Request(
-            principal=ledger.principal,
-            key=str(self._key),
-            space=self._space,
-            why=self._why,
-            plan=terms.plan,
-            plan_hash=terms.plan_hash,
-            lines=terms.asked,
-            lease_until=until,
-            about=terms.about,
-            source=terms.source,
-            named=self._named,
-            beside=self.beside,
-            item=self.item,
-            software=versions() if terms.source is not None else {},
-        )
-        self._named = True
         if terms.source is not None:
             ledger.recover()  # a worker that was killed closes its source, too
         stored = None
         try:
             with ledger.write("begin" if started else "reserve") as transaction:
                 at = ledger.now()
+                wanted = self._wanted(until)  # in the turn: before it, this process may not know who acts
                 claim = journal.reserve(transaction, wanted, at, started=started)
                 if claim.fresh and text is not None:
                     stored = journal.commit(transaction, claim.charge, text, at)
@@ -520,6 +525,27 @@ class Charge:
             raise occupied(ledger, claim.charge, self._asked)
         self._row = claim.charge
         return stored
+
+    def _wanted(self, until: int) -> Request:
+        """The request of this charge, by who acts now."""
+        terms, is_named = self._terms, self._named
+        self._named = True  # a caller who asks again has the key
+        return Request(
+            principal=self._ledger.principal,
+            key=str(self._key),
+            space=self._space,
+            why=self._why,
+            plan=terms.plan,
+            plan_hash=terms.plan_hash,
+            lines=terms.asked,
+            lease_until=until,
+            about=terms.about,
+            source=terms.source,
+            named=is_named,
+            beside=self.beside,
+            item=self.item,
+            software=versions() if terms.source is not None else {},
+        )
 
     def take_and_commit(self, answer: Any = None) -> Receipt:
         """Take the amount and commit a public answer in one transaction: a failure leaves all of it or nothing."""
@@ -702,6 +728,14 @@ class Charge:
             journal.burn(transaction, self._held, self._ledger.now(), why="error", principal=self._ledger.principal)
         self._row = self._held._replace(state="BURNED")
 
+    def stop(self, operator: Ledger) -> None:
+        """EXECUTING -> BURNED by an operator who stops the service: paid, and the data stay open."""
+        if not operator.has_roles:
+            raise Refused("only an operator stops a release, and this ledger has no roles", code="no_roles")
+        with operator.write("burn") as transaction:
+            journal.burn(transaction, self._held, operator.now(), why=STOPPED, principal=operator.principal)
+        self._row = self._held._replace(state="BURNED")
+
     def refund(self) -> None:
         """RESERVED -> REFUNDED: give the amount back; allowed only while data was not opened."""
         with self._ledger.write("refund") as transaction:
@@ -744,7 +778,7 @@ class Charge:
             return  # the holder of the value gets the error itself
         kind = error.__qualname__ if error is not None else ""
         failure = {"at": self._ledger.now(), "charge": self.id, "plan_hash": self._terms.plan_hash, "error": kind[:200]}
-        self._ledger.store.log_failure(canonical(failure))
+        self._ledger.log_failure(canonical(failure))
 
     def __repr__(self) -> str:
         if self._row is None:

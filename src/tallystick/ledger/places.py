@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tallystick.errors import LedgerIntegrity, Remedy, Unavailable
-from tallystick.ledger.chain import config_directory, digest, own_file
+from tallystick.ledger.chain import config_directory, digest, make_own_folder, own_file
 from tallystick.place import Place, shown
 from tallystick.regular_file import real_path
 
@@ -140,7 +140,7 @@ class KnownPlaces:
         """Remember the ledger under every name of the place, and return the records."""
         for name, path in self._paths.items():
             try:
-                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_own_folder(path.parent)
                 _replace(path, f"{ledger_id} {_one_line(name)}\n{self._inside}".encode(errors="backslashreplace"))
             except OSError as error:
                 raise Unavailable(

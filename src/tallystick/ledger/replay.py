@@ -14,7 +14,7 @@ from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from tallystick.ledger.actions import ANALYST
-from tallystick.ledger.authority import FIELDS_OF_MOMENT, ROLE_KINDS, Authority, Forbidden
+from tallystick.ledger.authority import FIELDS_OF_MOMENT, ROLE_KINDS, STOPPED, Authority, Forbidden
 from tallystick.ledger.chain import canonical, digest
 from tallystick.ledger.filters import LARGEST, Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow, answer_terms, together
@@ -726,7 +726,10 @@ def _mover(old: str, new: str) -> Callable[[Book, int, dict[str, Any]], None]:
         populations = {book.population(account_id) for account_id, _, _ in book.lines[charge.id]}
         if new == "EXECUTING":
             book.require(not book.closed(source, populations), seq, "a start on closed data")
-        if new == "BURNED" and source is not None:
+        is_stopped = new == "BURNED" and entry["why"] == STOPPED
+        if is_stopped:
+            book.require(book.authority.since is not None, seq, "a planned stop in a ledger without roles")
+        if new == "BURNED" and source is not None and not is_stopped:
             _close_data(book, charge.id, source, sorted(populations))
         book.charges[charge.id] = charge._replace(state=new, last_seq=seq)
         if new in ENDED and new != "COMMITTED":

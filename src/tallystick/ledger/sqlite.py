@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import sqlite3
@@ -38,6 +37,7 @@ from tallystick.ledger.store import (
     unlocked,
 )
 from tallystick.ledger.texts import Tags
+from tallystick.ledger.turns import Queue
 from tallystick.ledger.users import is_user_of_system, user_in, user_of_system
 from tallystick.place import Place, shown
 
@@ -100,7 +100,7 @@ class SqliteStore:
         self._probe = probe
         self._mutex = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._gate = -1
+        self._gate: Queue | None = None
         self._durability: Durability | None = None  # None: SQLite syncs each commit itself, or nothing can be written
         self._committed = NOTHING
         self._process = 0
@@ -183,7 +183,7 @@ class SqliteStore:
             _require_rights(self.path, self.place)
             connection, logged = _connect(self.path)
             self._durability = Durability(self.path) if logged else None
-            self._connection, self._gate, self._process = connection, _open_gate(self.path), os.getpid()
+            self._connection, self._gate, self._process = connection, Queue(Path(f"{self.path}.gate")), os.getpid()
             try:
                 self._on_connect()
             except BaseException:
@@ -195,7 +195,7 @@ class SqliteStore:
         connection = self._connected()
         if not pending("sqlite", _applied(connection)):
             return
-        self._close_gate()
+        self._queue(connection, is_ahead=False)
         try:
             connection.execute("BEGIN IMMEDIATE")
             for step in pending("sqlite", _applied(connection)):
@@ -208,22 +208,15 @@ class SqliteStore:
             _roll_back(connection)
             raise
         finally:
-            self._open_gate()
+            self._leave_queue()
         self._settle(NOTHING)
 
-    def _close_gate(self) -> None:
-        """Wait for our turn among all writers."""
-        if self._gate >= 0:
-            fcntl.flock(self._gate, fcntl.LOCK_EX)
-
-    def _queue(self, connection: sqlite3.Connection) -> None:
+    def _queue(self, connection: sqlite3.Connection, *, is_ahead: bool = True) -> None:
         """Wait for our turn. While another process has its turn, the listener reads what was committed before it."""
-        if self._gate >= 0:
-            try:
-                fcntl.flock(self._gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        if self._gate is not None and not self._gate.is_next():
+            if is_ahead:
                 self._read_ahead(connection)
-                fcntl.flock(self._gate, fcntl.LOCK_EX)
+            self._gate.wait()
 
     def _read_ahead(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN")
@@ -232,9 +225,9 @@ class SqliteStore:
         finally:
             _roll_back(connection)
 
-    def _open_gate(self) -> None:
-        if self._gate >= 0:
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
+    def _leave_queue(self) -> None:
+        if self._gate is not None:
+            self._gate.leave()
 
     @contextlib.contextmanager
     def write(self, operation: str) -> Iterator[SqliteTransaction]:
@@ -267,7 +260,7 @@ class SqliteStore:
                     _roll_back(connection)
                     raise
                 finally:
-                    self._open_gate()
+                    self._leave_queue()
                 self._committed = newest
             if probe:
                 probe("after COMMIT")
@@ -333,7 +326,7 @@ class SqliteStore:
         """Rewrite the file without the pages of deleted rows, and empty its log."""
         with self._mutex, Translated(self.place):
             connection = self._connected()
-            self._close_gate()
+            self._queue(connection, is_ahead=False)
             try:
                 for statement in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
                     busy = connection.execute(statement).fetchone()
@@ -343,7 +336,7 @@ class SqliteStore:
                             "again later"
                         )
             finally:
-                self._open_gate()
+                self._leave_queue()
 
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort: a file of mode 0600 beside the ledger."""
@@ -401,6 +394,14 @@ class SqliteStore:
             rows = [f"broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")]
         return [f"SQLite: {problem}" for problem in (*pages, *rows)]
 
+    def translated(self) -> contextlib.AbstractContextManager[None]:
+        """Turn the errors of SQLite into those of tallystick."""
+        return Translated(self.place)
+
+    def pipelined(self, transaction: Any) -> contextlib.AbstractContextManager[None]:
+        """Do nothing: a statement has its result when it returns."""
+        return contextlib.nullcontext()
+
     def close(self) -> None:
         """Let go of the connection and the gate."""
         with self._mutex:
@@ -408,9 +409,9 @@ class SqliteStore:
                 self._connection.close()
                 if self._durability:
                     self._durability.close()
-                if self._gate >= 0:
-                    os.close(self._gate)
-            self._connection, self._durability, self._gate = None, None, -1
+                if self._gate is not None:
+                    self._gate.close()
+            self._connection, self._durability, self._gate = None, None, None
 
 
 BESIDE: Final = ("", "-wal", "-shm", ".gate", ".sync")
@@ -438,13 +439,6 @@ def _inode(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _open_gate(path: Path) -> int:
-    try:
-        return own_file(f"{path}.gate", os.O_RDWR | os.O_CREAT)
-    except OSError:
-        return -1  # a read-only directory: reading works, and writing fails in SQLite with its own message
 
 
 def _require_rights(path: Path, place: Place) -> None:
@@ -646,10 +640,7 @@ class Durability:
             ("-wal", f"{path}-wal", (log.st_dev, log.st_ino)),
             ("-shm", f"{path}-shm", _inode(f"{path}-shm")),
         ]
-        try:
-            self._shared = own_file(f"{path}.sync", os.O_RDWR | os.O_CREAT)
-        except OSError:
-            self._shared = -1  # a folder that is read-only to us: nothing is shared, every call syncs
+        self._shared = Queue(Path(f"{path}.sync"))  # where it cannot be opened, every call syncs
         self._about = b"%d %d %d " % (file.st_dev, file.st_ino, log.st_ino)
         self._joined = False
         self._failed = False
@@ -678,7 +669,7 @@ class Durability:
 
     def settled(self) -> int:
         """The newest entry that is known to be on the disk; refused after a failed sync."""
-        record = os.pread(self._shared, LONGEST_RECORD, 0) if self._shared >= 0 else b""
+        record = os.pread(self._shared.descriptor, LONGEST_RECORD, 0) if self._shared.descriptor >= 0 else b""
         if record == self._known[0] and self._joined:
             self.require_sound()
             return self._known[1]
@@ -740,26 +731,23 @@ class Durability:
         self.syncs += 1
 
     def _publish(self, value: bytes) -> None:
-        if self._shared >= 0:
+        if self._shared.descriptor >= 0:
             body = self._about + value
             with contextlib.suppress(OSError):  # an unpublished sync is only done again by others
-                os.pwrite(self._shared, b"%s %08x\n" % (body, zlib.crc32(body)), 0)
+                os.pwrite(self._shared.descriptor, b"%s %08x\n" % (body, zlib.crc32(body)), 0)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        if self._shared >= 0:
-            fcntl.flock(self._shared, fcntl.LOCK_EX)
+        self._shared.wait()
         try:
             yield
         finally:
-            if self._shared >= 0:
-                fcntl.flock(self._shared, fcntl.LOCK_UN)
+            self._shared.leave()
 
     def close(self) -> None:
         """Let go of the files."""
         os.close(self._log)
-        if self._shared >= 0:
-            os.close(self._shared)
+        self._shared.close()
 
 
 def _sync_file(descriptor: int) -> None:

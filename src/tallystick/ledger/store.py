@@ -6,6 +6,7 @@ One conditional UPDATE, ``spend``, decides whether a charge fits; nothing else c
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
@@ -192,6 +193,9 @@ STATEMENTS: Final[dict[str, str]] = {
     "checkpoints": "SELECT seq, body, key, signature FROM checkpoint ORDER BY seq",
     "checkpoint_newest": "SELECT seq, body, key, signature FROM checkpoint ORDER BY seq DESC LIMIT 1",
     "migrations": "SELECT version, name FROM migration ORDER BY version",
+    "savepoint": "SAVEPOINT block",
+    "savepoint_release": "RELEASE SAVEPOINT block",
+    "savepoint_undo": "ROLLBACK TO SAVEPOINT block",
 }
 
 
@@ -239,6 +243,12 @@ class Store(Protocol):
 
     def read(self) -> AbstractContextManager[Transaction]:
         """A consistent snapshot."""
+
+    def translated(self) -> AbstractContextManager[None]:
+        """Turn the errors of the driver into those of tallystick."""
+
+    def pipelined(self, transaction: Any) -> AbstractContextManager[None]:
+        """Let statements of this transaction be sent before the results of earlier ones are there, if a store can."""
 
     @property
     def schema(self) -> str:
@@ -301,6 +311,13 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of the connection."""
+
+
+def elapsed() -> float:
+    """Seconds since this host started, sleep included. Setting the clock of the host does not change it."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
 
 
 class _Tried(Exception):

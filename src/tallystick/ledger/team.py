@@ -12,9 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.digits import people
-from tallystick.errors import InvalidInput, NotAuthorised, Refused, Unavailable
+from tallystick.errors import InvalidInput, LedgerIntegrity, NotAuthorised, Refused, Remedy, Unavailable
 from tallystick.ledger import erasure, journal, opening, registry
-from tallystick.ledger.acting import Proposed, new_principal, new_token, principal_of, token_digest
+from tallystick.ledger.acting import (
+    Proposed,
+    name_at,
+    new_principal,
+    new_token,
+    principal_of,
+    require_own_name,
+    token_digest,
+)
 from tallystick.ledger.actions import ANALYST, APPROVER, CLASSES, OWNER, ROLES
 from tallystick.ledger.authority import (
     APPROVE,
@@ -39,9 +47,10 @@ from tallystick.ledger.authority import (
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import check_reason, checked
 from tallystick.ledger.filters import Amount, Filter
+from tallystick.ledger.journal import text_shown
 from tallystick.ledger.proposals import in_words
-from tallystick.ledger.texts import ERASED, Text, committed
-from tallystick.ledger.users import name_in, subject_named
+from tallystick.ledger.texts import Text, committed, opens
+from tallystick.ledger.users import subject_named
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -81,16 +90,16 @@ def principal_named(ledger: Ledger, transaction: Transaction, name: str) -> str:
 
 
 def _principal_added(ledger: Ledger, transaction: Transaction, name: str) -> str:
-    """The id of a principal, which is added in this turn if the ledger does not know it."""
+    """The id of a principal, which is added in this turn if the ledger does not know it, or if it has ended."""
     checked("name", name)
     if _is_id(ledger, name):
         return name
     _book(ledger)
     subject = subject_named(name, ledger.subject)
     known = principal_of(transaction, subject)
-    if known is not None:
+    if known is not None and ledger.writer.watch.book.authority.is_active(known):
         return known
-    number = new_principal()
+    number = new_principal()  # also for one that has ended: who comes back begins anew
     is_machine = subject.startswith("machine ")
     journal.append(
         transaction, "principal_add", ledger.now(),
@@ -168,9 +177,8 @@ def _raise_shown(transaction: Transaction, seq: int, request: Proposal, approver
 
 
 def names_of(transaction: Transaction, people: Any) -> dict[str, str]:
-    """The names of principals by id. A name that was erased is shown so."""
-    names = {int(row[0]): name_in(str(row[1])) for row in transaction.rows("subjects")}
-    return {person.id: names.get(person.seq, ERASED) for person in people}
+    """The names of principals by id. A name that was erased or altered is shown so."""
+    return {person.id: name_at(transaction, person.seq) for person in people}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +217,7 @@ def _token_shown(
         ceiling = str(Amount(Filter.named(account.filter), token.ceiling))
     state = "ENDED" if token.ended is not None else "ACTIVE" if at <= token.until else "EXPIRED"
     return TokenShown(
-        token.seq, _text_at(transaction, token.seq, "name"), names[token.principal], token.roles,
+        token.seq, text_shown(transaction, token.seq, "name"), names[token.principal], token.roles,
         None if account is None else account.name, token.doors, token.until, ceiling, state,
     )  # fmt: skip
 
@@ -311,7 +319,10 @@ def _text(transaction: Transaction, entry: int, name: str, commitment: str) -> T
     row = transaction.row("text_at", entry, name)
     if row is None:
         raise Refused(f"the texts of request {entry} were erased. Withdraw it, and make another one")
-    return Text(commitment, str(row[0]), str(row[1]))
+    text = Text(commitment, str(row[0]), str(row[1]))
+    if not opens(*text):
+        raise LedgerIntegrity(f"the text {name} of entry {entry} was altered", remedies=[Remedy("verify_ledger")])
+    return text
 
 
 def _with_principal(ledger: Ledger, transaction: Transaction, effect: Mapping[str, Any]) -> dict[str, Any]:
@@ -443,19 +454,20 @@ def _asked(transaction: Transaction, book: Book, request: Proposal, names: Mappi
     authority = book.authority
     row = request_action(request.effect, authority)
     decisions = tuple(
-        (names[each.principal], APPROVE if each.is_approval else REJECT, _text_at(transaction, each.seq, "why"))
+        (names[each.principal], APPROVE if each.is_approval else REJECT, text_shown(transaction, each.seq, "why"))
         for each in request.decisions
     )
     state = request.state_at(at)
     if state == OPEN and stale(request, book):
         state = "VOID"
     approvals = len(authority.approvals(request))
+    note = text_shown(transaction, request.seq, "note")
     return Asked(
         number=request.seq, at=request.at, state=state, by=names[request.principal], action=row.words,
         population=None if request.population is None else book.accounts[request.population].name,
-        why=_text_at(transaction, request.seq, "why"), effect=request.effect, was=request.was, approvals=approvals,
+        why=text_shown(transaction, request.seq, "why"), effect=request.effect, was=request.was, approvals=approvals,
         needed=approvals + authority.missing(request), decisions=decisions,
-        change=in_words(request.effect, request.was, book, names), note=_text_at(transaction, request.seq, "note"),
+        change=in_words(request.effect, request.was, book, names, note), note=note,
         deciders=tuple(names[each] for each in _waited_for(authority, request)),
     )  # fmt: skip
 
@@ -464,11 +476,6 @@ def _waited_for(authority: Authority, request: Proposal) -> list[str]:
     """The principals who may decide on a request and have not, in the order in which they came."""
     done = {request.principal, *(decision.principal for decision in request.decisions)}
     return [each for each in authority.principals if each not in done and authority.grant_to_decide(each, request)]
-
-
-def _text_at(transaction: Transaction, entry: int, name: str) -> str:
-    row = transaction.row("text_at", entry, name)
-    return ERASED if row is None else str(row[1])
 
 
 class Team:
@@ -491,15 +498,19 @@ class Team:
         """Begin roles: from then on every action needs one. The caller becomes the operator, and the first owner."""
         ledger = self.ledger
         check_reason(why)
+        require_own_name(ledger)
         with ledger.write("roles", dry_run=dry_run) as transaction:
             if transaction.turn.governed is None:
                 raise Refused("roles need a governed ledger. Govern it first", code="not_governed")
             if ledger.has_roles:
                 raise Refused("this ledger has roles already. Nothing was changed", code="has_roles")
             position = journal.append(transaction, "roles", ledger.now(), why=committed(why))
-        for account in [] if dry_run else ledger.accounts():
-            if account.parent is None:
-                self.grant(ledger.actor, OWNER, account.name, why=why)
+            for account in (journal.AccountRow(*row) for row in transaction.rows("accounts")):
+                if account.parent_id is None:
+                    journal.append(
+                        transaction, "role_grant", ledger.now(), principal=transaction.turn.act.principal, role=OWNER,
+                        population=account.id, why=committed(why),
+                    )  # fmt: skip
         return position.seq
 
     def add(self, name: str, *, dry_run: bool = False) -> str:

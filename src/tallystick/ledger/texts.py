@@ -26,6 +26,8 @@ SALT_BYTES: Final = 16
 SECRET_BYTES: Final = 32
 ERASED: Final = "(erased)"
 """The word that is shown in place of a text that was erased."""
+ALTERED: Final = "(altered)"
+"""The word that is shown in place of a text that does not open its commitment."""
 
 TEXT_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "reserve": ("key", "request", "why"),

@@ -26,7 +26,7 @@ from tallystick.ledger.registry import NOTE_FORMAT, lasts, registered, retired_a
 from tallystick.place import names_server
 from tallystick.printing import columns_of, one_of
 from tallystick.tables.identity import SPARK, Identity, Overlap, known_to, refuse_other_form
-from tallystick.tables.reader import Reader
+from tallystick.tables.reader import open_reader
 from tallystick.tables.reporting.registered import identifying
 from tallystick.tables.sources import identity
 
@@ -115,7 +115,7 @@ class Dataset:
 
 def identified(table: Table) -> Identity:
     """Which data a table holds: its source is opened for this, and no row is read."""
-    with Reader(table.source, rows=False, tables=[table.name]) as reader:
+    with open_reader(table.source, rows=False, tables=[table.name]) as reader:
         own = reader.identity(table.name)
     if own.name.startswith(SPARK) and not own.plain:
         raise Refused(
@@ -129,12 +129,13 @@ def identified(table: Table) -> Identity:
 def known(book: Ledger) -> dict[str, Dataset]:
     """Return every dataset that ``dataset add`` registered, by name.
 
-    A program may register data with a note in its own words, or without a note. Those datasets are not listed here.
+    A program may register data with a note in its own words, or without a note. Those datasets are not listed here,
+    nor are those of populations that who acts may not see.
     """
     _refuse_old_file(book)
     datasets = {}
     for name, row in book.datasets().items():
-        if is_own_note(row.note):
+        if is_own_note(row.note) and book.sees(row.account):
             dataset = read_note(name, row.account, row.note, row.least_price)
             datasets[name] = replace(dataset, first_version=_version(row.notes[0]), retired=row.retired)
     return datasets
@@ -176,7 +177,8 @@ def find(name: str, book: Ledger) -> Dataset:
     datasets = known(book)
     if name not in datasets:
         listed = one_of(name, sorted(datasets)) or "none yet"
-        if name in book.datasets():
+        other = book.datasets().get(name)
+        if other is not None and book.sees(other.account):
             listed += " (a program registered this one, so that program has to query it)"
         remedies = [] if datasets else [Remedy("add_dataset")]
         raise InvalidInput("dataset", name, f"one of: {listed}", remedies=remedies)
@@ -356,7 +358,7 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
     if known_dataset is not None and known_dataset.retired is not None:
         raise retired_again(dataset.name)
     if known_dataset is not None and known_dataset.to_data() != dataset.to_data():
-        if (known_dataset.population, _fixed(known_dataset)) != (dataset.population, _fixed(dataset)):
+        if (known_dataset.population, protected_by(known_dataset)) != (dataset.population, protected_by(dataset)):
             raise Refused(
                 f"dataset {dataset.name!r} is registered for population {known_dataset.population!r} with unit "
                 f"{known_dataset.table['unit']!r}, which no update changes. Ask {dataset.name!r} as it is. Other data "
@@ -381,7 +383,7 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
             )
     refuse_other_form([other for other in found.same if other.name != dataset.name], own)
     for other in found.same:
-        if other.fixed and other.name != dataset.name and dict(other.fixed) != _fixed(dataset):
+        if other.fixed and other.name != dataset.name and dict(other.fixed) != protected_by(dataset):
             raise Refused(
                 f"these data are registered as {other.name!r}, about unit {other.fixed.get('unit') or 'each row'!r}; "
                 "whom they protect does not depend on the name"
@@ -390,7 +392,7 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
 
 def _check_removed(dataset: Dataset, own: Identity, book: Ledger) -> None:
     """Refuse the name or the place of a removed registration for another population or unit: the record keeps both."""
-    wanted = dataset.population, _fixed(dataset)
+    wanted = dataset.population, protected_by(dataset)
     for other in registered(book, removed=True).values():
         if (other.account, dict(other.fixed)) == wanted:
             continue
@@ -403,7 +405,7 @@ def _check_removed(dataset: Dataset, own: Identity, book: Ledger) -> None:
             raise Refused(f"{before}. Its place stays bound to them. Move the data to another place and register that")
 
 
-def _fixed(dataset: Dataset) -> dict[str, str | None]:
+def protected_by(dataset: Dataset) -> dict[str, str | None]:
     """Whom a dataset protects."""
     return {"unit": dataset.table["unit"], "adjacency": dataset.table["adjacency"]}
 
@@ -436,7 +438,7 @@ def _append(dataset: Dataset, account: Account, *, least_price: PrivacyLoss | No
         dataset.name,
         source=own.name,
         note=dataset.to_note(),
-        fixed=_fixed(dataset),
+        fixed=protected_by(dataset),
         least_price=least_price,
         update=update,
         marks=own.all_marks,

@@ -16,7 +16,7 @@ import stat
 import struct
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
@@ -56,17 +56,84 @@ class OpenFile:
     """
 
     def __init__(self, path: Path | str, argument: str = "source") -> None:
-        self.path = str(path)
-        self._linked: Path | None = None
         with _opening:
-            _refuse_locked_here(self.path)
-            self._descriptor = _open(self.path, argument)
-            _own.add(self._descriptor)
+            _refuse_used_here(file_id(path), str(path), _is_locked)
+            self._take(_open(str(path), argument), path)
+        self._check()
+
+    @classmethod
+    def from_descriptor(cls, descriptor: int, path: Path | str) -> OpenFile:
+        """Take a descriptor that was opened for reading, or found (O_PATH, Linux); it is closed with this file.
+
+        It is closed if the file is refused, too. ``path`` names the file in messages; no data are looked for there. A
+        file that this process has locked or may write to is refused: a ledger is not a source, and closing any of its
+        descriptors would lose the locks of SQLite. A found file is opened only after that check.
+
+        >>> import tempfile
+        >>> name = Path(tempfile.mkdtemp(), "visits.csv")
+        >>> _ = name.write_text("who")
+        >>> with OpenFile.from_descriptor(os.open(name, os.O_RDONLY), "ward/visits.csv") as file:
+        ...     file.path, file.size
+        ('ward/visits.csv', 3)
+        """
+        file = cls.__new__(cls)
+        with _opening:
+            try:
+                _own.add(descriptor)
+                _refuse_used_here(_id_of(descriptor), str(path), _is_used)
+                readable = _for_reading(descriptor, may_reopen=True)
+            except BaseException:
+                _own.discard(descriptor)
+                os.close(descriptor)
+                raise
+            file._take(readable, path)
+            if readable != descriptor:
+                _own.discard(descriptor)
+                os.close(descriptor)
+        file._check()
+        return file
+
+    @classmethod
+    def received(cls, descriptor: int, path: Path | str, real: str, link: Path | None = None) -> OpenFile:
+        """Take the descriptor of a file that another process has opened and checked.
+
+        ``path`` and ``real`` are those of its ``OpenFile``. ``link`` is the name that its ``link_into`` made, in a
+        folder that this process can read: ``snapshot`` returns it instead of a copy.
+
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile(suffix=".csv") as made, OpenFile(made.name) as opened:
+        ...     OpenFile.received(os.dup(opened.descriptor), opened.path, opened.real).id == opened.id
+        True
+        """
+        file = cls.__new__(cls)
+        with _opening:
+            try:
+                file._take(_for_reading(descriptor, may_reopen=False), path)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        file.real = real
+        if link is not None and file_id(link) != file.id:
+            file.close()
+            raise Unavailable(f"{shown(file.path)} {_REPLACED}")
+        file._linked = file._given = link
+        return file
+
+    def _take(self, descriptor: int, path: Path | str) -> None:
+        """Make a descriptor that of this file."""
+        self.path = str(path)
+        self._descriptor = descriptor
+        self._linked: Path | None = None
+        self._given: Path | None = None
+        _own.add(descriptor)
+        self.id = _id_of(self._descriptor)
+        self._version = self._version_now()
+
+    def _check(self) -> None:
+        """Learn the resolved path of the opened file, and refuse files that are not the data of a user."""
         try:
-            self.id = self._file_id()
-            self._version = self._version_now()
             self.real = _real_path(self._descriptor, self.id, self.path)
-            if _is_of_the_system(self.real, self.id):
+            if is_of_the_system(self.real, self.id):
                 raise Refused(f"{shown(self.path)} leads to a file of the system, which holds no data of people")
             if is_private(self.real):
                 raise Refused(f"{shown(self.path)} leads to a private snapshot of a release. Give the file itself")
@@ -79,6 +146,19 @@ class OpenFile:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor, to hand it to another process.
+
+        Both processes then share its position: after that the sender reads nothing from this file.
+        """
+        return self._descriptor
+
+    @property
+    def allowed_folder(self) -> Path | None:
+        """The folder of the ``link`` with which this file was received, for engines that open files by name."""
+        return None if self._given is None else self._given.parent
 
     @property
     def size(self) -> int:
@@ -111,16 +191,26 @@ class OpenFile:
         """A private path to the bytes, for engines that open files by name.
 
         A clone is best. A hard link costs nothing, and ``unchanged`` must be asked after reading. Else it is a copy:
-        put TMPDIR on the file system of the data to avoid it.
+        put TMPDIR on the file system of the data to avoid it. A received file has its link already.
         """
+        if self._given is not None:
+            return self._given
         target = folder / name
         mode = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with os.fdopen(os.open(target, mode, 0o600), "wb") as out:
             if _cloned(self._descriptor, out.fileno()):
                 return target
         target.unlink()
+        return self.link_into(folder, name) or self.copy(target)
+
+    def link_into(self, folder: Path, name: str) -> Path | None:
+        """Make a hard link to the opened file in a private folder; None if that is refused.
+
+        The link is as writable as the file. A process that is to read only must not be able to write in the folder.
+        After reading ``unchanged`` must be asked.
+        """
         self._linked = self._link(folder, name)
-        return self._linked or self.copy(target)
+        return self._linked
 
     def unchanged(self) -> bool:
         """False if the snapshot is a hard link and a program wrote into the file."""
@@ -148,10 +238,6 @@ class OpenFile:
                 _own.discard(self._descriptor)
                 os.close(self._descriptor)
                 self._descriptor = -1
-
-    def _file_id(self) -> FileId:
-        status = os.fstat(self._descriptor)
-        return FileId(status.st_dev, status.st_ino)
 
     def _version_now(self) -> _Version:
         status = os.fstat(self._descriptor)
@@ -187,16 +273,14 @@ _own: set[int] = set()
 """Descriptors of files that a release has open now."""
 
 
-def _refuse_locked_here(path: str) -> None:
-    """Refuse a file on which this process has a lock: a database that one of its connections has open."""
-    meant = file_id(path)
+def _refuse_used_here(meant: FileId | None, path: str, is_used: Callable[[int], bool]) -> None:
+    """Refuse a file that this process uses: one with a lock is a database that one of its connections has open."""
     for descriptor in _descriptors() if meant is not None else ():
         try:
-            status = os.fstat(descriptor)
-            is_locked = FileId(status.st_dev, status.st_ino) == meant and _is_locked(descriptor)
+            is_one = _id_of(descriptor) == meant and is_used(descriptor)
         except OSError:  # it was closed meanwhile
             continue
-        if is_locked:
+        if is_one:
             raise Unavailable(
                 f"this process has {shown(path)} open, and reading it again would lose the lock of that connection. "
                 "Close the connection (duckdb: connection.close()) and ask again; nothing was charged"
@@ -221,6 +305,11 @@ def _is_locked(descriptor: int) -> bool:
     found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
     kind, *_, process = struct.unpack(_FLOCK, found)
     return bool(kind != fcntl.F_UNLCK and process == os.getpid())
+
+
+def _is_used(descriptor: int) -> bool:
+    """True if this process may write to the file of a descriptor, or has a lock on it: a ledger, for example."""
+    return fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY or _is_locked(descriptor)
 
 
 def _whole_file(lock: int) -> bytes:
@@ -252,12 +341,29 @@ def _open(path: str, argument: str) -> int:
     return descriptor
 
 
+def _for_reading(descriptor: int, *, may_reopen: bool) -> int:
+    """Return a descriptor of a regular file that is open for reading; a found one (O_PATH) is opened so."""
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    is_found = flags & getattr(os, "O_PATH", 0) != 0
+    is_right = flags & os.O_ACCMODE == os.O_RDONLY and (may_reopen or not is_found)
+    if not is_right or not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise InvalidInput("descriptor", descriptor, "a regular file that is open for reading")
+    if not is_found:
+        return descriptor
+    reopened = -1
+    with contextlib.suppress(OSError):  # the system's error quotes a path
+        reopened = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    if reopened < 0:
+        raise InvalidInput("descriptor", descriptor, "a file that this user may read")
+    return reopened
+
+
 _SYSTEM: Final = ("/proc", "/sys", "/dev")
 _MEMORY: Final = "/dev/shm/"
 """A file system in memory for files of users."""
 
 
-def _is_of_the_system(real: str, opened: FileId) -> bool:
+def is_of_the_system(real: str, opened: FileId) -> bool:
     """True for a file that the kernel makes up, such as the environment of this process. A link may lead there."""
     if real.startswith(_MEMORY):
         return False
@@ -304,6 +410,12 @@ def _name_on_linux(descriptor: int) -> str | None:
         if problem.errno != errno.ENAMETOOLONG:
             raise
     return None
+
+
+def _id_of(descriptor: int) -> FileId:
+    """Device and inode of the file behind a descriptor."""
+    status = os.fstat(descriptor)
+    return FileId(status.st_dev, status.st_ino)
 
 
 def file_id(path: Path | str) -> FileId | None:

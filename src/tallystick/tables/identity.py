@@ -576,6 +576,18 @@ def _without_timed(inodes: Iterable[str]) -> set[str]:
     return marks - {mark.partition(WRITTEN)[0] for mark in marks if WRITTEN in mark}
 
 
+def populations_of(file: OpenFile, ledger: Ledger) -> set[str]:
+    """Return the accounts for which an opened file is registered, under any name. A copy is another file."""
+    own = of_file(file, "csv", "")
+    marks = own.all_marks | own.near
+    found = set()
+    for dataset, known in known_to(ledger):
+        is_same = bool(marks & (known.marks | known.near | known.moved))
+        if is_same or SourceId.of(f"file {file.real}") in dataset.sources:
+            found.add(dataset.account)
+    return found
+
+
 def refuse_private_file(file: OpenFile, works: str, own_paths: Iterable[str], ledger: Ledger | None) -> None:
     """Refuse an opened file that is to be read as public but is the question's own source, or registered.
 

@@ -8,20 +8,33 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tallystick.errors import InvalidInput, TallystickError, Unavailable
+from tallystick.place import shown
 from tallystick.tables.files import OpenFile
 from tallystick.tables.identity import Identity, of_file
 from tallystick.tables.sources import Source, identity
 
 if TYPE_CHECKING:
     from tallystick.tables.engines.base import Engine
+    from tallystick.tables.plan import Plan
+    from tallystick.tables.progress import Progress
 
 _ENGINES = {"spark": "spark", "postgres": "postgres"}
+
+
+class Worker(Protocol):
+    """Another process that has opened a source, and computes answers there."""
+
+    def preflight(self, plan: Plan) -> None:
+        """Check that the plan can run, before anything is charged."""
+
+    def draw(self, plan: Plan, progress: Progress) -> dict[str, Any]:
+        """Return the noisy answer."""
 
 
 class Reader:
@@ -29,6 +42,9 @@ class Reader:
 
     Of several files those of ``tables`` are opened: files that are not asked about are not recognised.
     """
+
+    worker: Worker | None = None
+    """The process that reads the rows; None if this process does."""
 
     def __init__(self, source: Source, *, rows: bool = True, tables: Iterable[str] | None = None) -> None:
         if source.kind in ("memory", "spark") and source.handle is None:
@@ -47,12 +63,24 @@ class Reader:
             raise
 
     def _open(self, path: str) -> OpenFile:
-        """The file of a path. A source whose file was opened and checked before brings it along."""
-        if isinstance(self.source.handle, OpenFile):
-            return self.source.handle
+        """The file of a path. A source whose file was opened and checked before brings it along.
+
+        A source of several files brings them by path, all that are asked about.
+        """
+        handle = self.source.handle
+        if isinstance(handle, OpenFile):
+            return handle
+        if isinstance(handle, Mapping):
+            return self._brought(handle, path)
         file = OpenFile(path)
         self._opened.append(file)
         return file
+
+    def _brought(self, handle: Mapping[str, OpenFile], path: str) -> OpenFile:
+        """The opened file of a path, which the source must have: no other file takes its place."""
+        if path not in handle:
+            raise InvalidInput("source", shown(path), "a file that was opened before, as the others were")
+        return handle[path]
 
     def __enter__(self) -> Reader:
         return self
@@ -103,10 +131,30 @@ class Reader:
         self._opened.clear()
 
 
+Opening = Callable[..., Reader]
+"""Opens a source, with the arguments of ``Reader``."""
+
+_opening: Opening = Reader
+
+
+def open_sources_by(opening: Opening) -> None:
+    """Open all sources of this process in another way from now on.
+
+    The service calls this once. Its process opens only files of its connections, and other processes read them.
+    """
+    global _opening
+    _opening = opening
+
+
+def open_reader(source: Source, *, rows: bool = True, tables: Iterable[str] | None = None) -> Reader:
+    """Open a source in the way of this process."""
+    return _opening(source, rows=rows, tables=tables)
+
+
 @contextlib.contextmanager
 def open_engine(source: Source, *, rows: bool = True, tables: Iterable[str] | None = None) -> Iterator[Engine]:
     """The engine of a source for one use. Engine errors are replaced by one that does not quote data."""
-    with Reader(source, rows=rows, tables=tables) as reader, quiet("reading the table"):
+    with open_reader(source, rows=rows, tables=tables) as reader, quiet("reading the table"):
         yield reader.engine
         reader.check_unchanged()
 

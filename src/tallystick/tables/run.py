@@ -35,7 +35,7 @@ from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import MOST_NUMBERS, UNITS, Binned, Integers, OfTable, Part
 from tallystick.tables.program import HERE, TAKEN, Program, Sorting, compiled, share_of, taken, uploads, views
 from tallystick.tables.progress import Progress, reported
-from tallystick.tables.reader import Reader, open_engine, quiet
+from tallystick.tables.reader import Reader, open_engine, open_reader, quiet
 from tallystick.tables.release import Release, answer_of
 from tallystick.tables.schema import UNSUPPORTED, said
 from tallystick.tables.sorting import MOST_BYTES, sums_of
@@ -126,15 +126,20 @@ class PlanRun:
 
     def preflight(self) -> None:
         """The source is there and would run the plan."""
-        preflight(self.asked.plan, self.reader)
+        worker = self.reader.worker
+        if worker is None:
+            preflight(self.asked.plan, self.reader)
+        else:
+            worker.preflight(self.asked.plan)
 
     def draw(self) -> dict[str, Any]:
         """Integers and their noise, with the names of the columns that were asked for."""
-        plan = self.asked.plan
-        with quiet("reading the table"):
-            exact = _integers(plan, self.reader.engine, self.progress)
-            self.reader.check_unchanged()
-        return noisy(plan, exact, SYSTEM) | self.asked.called.to_data()
+        plan, worker = self.asked.plan, self.reader.worker
+        if worker is None:
+            answer = noisy_answer(plan, self.reader, self.progress)
+        else:
+            answer = worker.draw(plan, self.progress)
+        return answer | self.asked.called.to_data()
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +217,7 @@ class Asked:
         Yield the reader and the id of each table that takes part, the first one's first. Nothing is charged yet.
         What is recognised here is what the reader's engine reads.
         """
-        with Reader(self.plan.query.table.source, rows=rows, tables=_leaves(self.plan)) as reader:
+        with open_reader(self.plan.query.table.source, rows=rows, tables=_leaves(self.plan)) as reader:
             known = self._recognised(reader)
             check_allowed(self.plan, self.account, self.dataset, known)
             yield reader, tuple(each.source for each in known)
@@ -417,7 +422,7 @@ def preflight(plan: Plan, reader: Reader | None = None) -> None:
     fails here, and no row is looked at. What ran once on columns of the same types is not run again.
     """
     if reader is None:
-        with Reader(plan.query.table.source, rows=False, tables=_leaves(plan)) as own:
+        with open_reader(plan.query.table.source, rows=False, tables=_leaves(plan)) as own:
             preflight(plan, own)
         return
     with quiet("rehearsing the plan"):
@@ -771,6 +776,14 @@ def _binned(part: Binned, columns: list[Any], count: int, keys: list[tuple[Any, 
     bins, numbers = (np.asarray(columns[i], dtype=np.int64) for i in (width, width + 1))
     np.add.at(counts, (rows, bins), numbers)
     return part.numbers(counts)
+
+
+def noisy_answer(plan: Plan, reader: Reader, progress: Progress = None) -> dict[str, Any]:
+    """Read the opened rows and return the noisy answer. Only a paid plan may be answered."""
+    with quiet("reading the table"):
+        exact = _integers(plan, reader.engine, progress)
+        reader.check_unchanged()
+    return noisy(plan, exact, SYSTEM)
 
 
 def noisy(plan: Plan, exact: Exact, source: Source) -> dict[str, Any]:

@@ -246,6 +246,24 @@ def test_a_full_disk_gives_no_file_and_says_so(shell: Shell, monkeypatch: pytest
     assert not Path("new.txt").exists()
 
 
+def test_data_are_opened_again_while_an_analyst_keeps_a_charge_running(shell: Shell) -> None:
+    shell.succeed("account allow clinic ann --budget zcdp(rho=0.5) --name study --why x")
+    with acting_as("ann"), ts.Ledger("tallystick.db", create=False) as book:
+        study, source = book.open("study"), f"file {Path('visits.csv').resolve()}"
+        running = study.charge(ts.zcdp(rho=0.1), why="for a year", source=source, lease=365 * 86_400).begin()
+        study.charge(ts.zcdp(rho=0.1), why="fails", source=source).begin().burn()
+    code, text = shell.type("dataset clear visits --why x --end-running")
+    assert code == 7, text
+    code, text = shell.type("dataset clear visits --why x --request")
+    assert code != 0
+    assert "--end-running" in text
+    number = shell.requested("dataset clear visits --why x --end-running")
+    shell.succeed(f"account approve {number} --why agreed", "bob")
+    shell.succeed("query visits --measures count_units --rho 0.01 --account study --why again", "ann")
+    with ts.Ledger("tallystick.db", create=False) as book:
+        assert book.charge_row(running.id)[0].state == "BURNED"
+
+
 def test_a_quorum_that_cannot_be_reached_is_not_requested(shell: Shell) -> None:
     before = shell.head()
     for more in ("", " --request"):

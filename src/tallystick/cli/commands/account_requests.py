@@ -12,6 +12,8 @@ from tallystick.cli.proposing import AsRequest, Form, request, waiting
 from tallystick.digits import moment, people
 from tallystick.errors import LedgerIntegrity
 from tallystick.ledger.book import opened, place_of
+from tallystick.ledger.chain import SourceId
+from tallystick.ledger.retirement import ends
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,17 +94,29 @@ def _lines(each: Asked, changes: list[str]) -> list[str]:
 
 
 def _changes(book: Ledger, each: Asked) -> list[str]:
-    """The differences that a registration would make, from the newest registration of the dataset."""
+    """The data of a registration, and the differences from the newest registration of the dataset.
+
+    The data are those of the entry itself. What the note says about them must agree with it.
+    """
     from tallystick.publish import datasets
 
-    if each.effect["kind"] != "register" or not datasets.is_own_note(each.note):
+    effect, note = each.effect, each.note
+    if effect["kind"] != "register" or ends(note):
         return []
-    name = each.effect["dataset"]
+    data = [f"data: {mark}" for mark in effect.get("marks", []) if SourceId.of(mark) == effect["source"]]
+    if not datasets.is_own_note(note):
+        return [*data, f"note: {note}"]
+    name = effect["dataset"]
     try:
-        wanted = datasets.read_note(name, each.population or "", each.note, None)
+        wanted = datasets.read_note(name, each.population or "", note, None)
     except LedgerIntegrity:  # the note of another program
-        return ["the registration cannot be read; do not approve it unread"]
-    return datasets.differences(datasets.known(book).get(name), wanted)
+        return [*data, _UNREAD]
+    if datasets.protected_by(wanted) != effect["fixed"]:
+        return [*data, _UNREAD]
+    return [*data, *datasets.differences(datasets.known(book).get(name), wanted)]
+
+
+_UNREAD = "the registration cannot be read; do not approve it unread"
 
 
 def _decided(command: str, verb: str, outcome: Outcome, form: Form, asked: dict[str, Any]) -> None:

@@ -576,7 +576,8 @@ def clear(
     """Open a dataset and its population again after a failure. Read the operator's log first."""
     if is_request:
         if end_running:
-            raise InvalidInput("end_running", True, "--request without it: a request is for one change")
+            with opened(ledger) as book:
+                _population(name, book).end_running(dry_run=dry_run)
         form = Form("dataset.clear", ledger, as_json, dry_run)
         request(form, lambda book: _population(name, book).clear(why=why), why=why)
         return

@@ -92,7 +92,9 @@ class DuckEngine:
         self.columns: dict[str, list[tuple[str, str]]] = {}
         self.parquet: dict[str, list[tuple[str, str]]] = {}
         self.small = _bytes(reader) <= _SMALL
-        self.database, self.folder = _lent()
+        links = [file.allowed_folder for file in self.files.values()]
+        self.linked = frozenset(folder for folder in links if folder is not None)
+        self.database, self.folder = _lent(self.linked)
         self.scratch = Scratch(self.folder)
         try:
             self.snapshots = {place: self._snapshot(place) for place in self.files}
@@ -359,7 +361,7 @@ class DuckEngine:
         if connection is not None:
             connection.close()
         self.scratch.close()
-        _given_back(self.database, self.folder, self._attached().values())
+        _given_back(self.database, self.folder, self._attached().values(), keeps=not self.linked)
 
 
 _column = name
@@ -420,6 +422,16 @@ def _quoted(text: str) -> str:
 # release: it may be another by then, and other programs may write to it), and with nothing of the last one in it.
 
 _MOST_WAITING = 4
+_limits: dict[str, str] = {}
+"""Settings of new databases, by name."""
+
+
+def limit_memory(memory: int, spill: int) -> None:
+    """Let databases of this process take so many bytes of memory from now on, and of the disk for what is more."""
+    _limits["memory_limit"] = f"{memory}B"
+    _limits["max_temp_directory_size"] = f"{spill}B"
+
+
 _SPILL = "spill"
 # A query is not rewritten by what the least and the largest value of a column are: version 2.0 folds branches of CASE
 # that no row can reach, and trips over what it made of them. Failure would tell, without noise, whether somebody is
@@ -435,12 +447,12 @@ _waiting: list[tuple[duckdb.DuckDBPyConnection, Path]] = []
 _lock = threading.RLock()
 
 
-def _lent() -> tuple[duckdb.DuckDBPyConnection, Path]:
-    """An empty database, and its private folder: it opens files there only, and spills there."""
+def _lent(linked: frozenset[Path]) -> tuple[duckdb.DuckDBPyConnection, Path]:
+    """An empty database, and its private folder: it opens files there and in ``linked`` only, and spills there."""
     root = private_root()
     with _lock:
         for i, (database, folder) in enumerate(_waiting):
-            if folder.parent == root:
+            if folder.parent == root and not linked:
                 del _waiting[i]
                 return database, folder
     folder = Path(tempfile.mkdtemp(prefix="engine-", dir=root))
@@ -454,16 +466,21 @@ def _lent() -> tuple[duckdb.DuckDBPyConnection, Path]:
     database.execute(f"SET disabled_optimizers = '{','.join(_LOOK_AT_VALUES)}'")
     database.execute("SET GLOBAL TimeZone = 'UTC'")  # the day of a moment is the same on every machine
     database.execute("SET temp_directory = ?", [str(folder / _SPILL)])
+    for setting, value in _limits.items():
+        database.execute(f"SET {setting} = '{value}'")
     # A view in a DuckDB file can name any other file. It is resolved when it is read, so no check would have recognised
     # that file: the engine opens the snapshots of its own release, and nothing else.
-    spelled = dict.fromkeys((f"{folder}/", pattern_of(f"{folder}/")))  # readers of Parquet and CSV take patterns
+    every = [f"{each}/" for each in (folder, *linked)]
+    spelled = dict.fromkeys((*every, *map(pattern_of, every)))  # readers of Parquet and CSV take patterns
     allowed = DuckWords().render(exp.Array(expressions=[exp.Literal.string(each) for each in spelled]))
     database.execute(f"SET allowed_directories = {allowed}")
     database.execute("SET enable_external_access = false")
     return database, folder
 
 
-def _given_back(database: duckdb.DuckDBPyConnection, folder: Path, attached: Iterable[str]) -> None:
+def _given_back(
+    database: duckdb.DuckDBPyConnection, folder: Path, attached: Iterable[str], *, keeps: bool = True
+) -> None:
     """Keep a database that is empty again for the next release, and close any other."""
     try:
         for other in attached:
@@ -472,7 +489,7 @@ def _given_back(database: duckdb.DuckDBPyConnection, folder: Path, attached: Ite
     except (duckdb.Error, OSError):
         is_clean = False
     with _lock:
-        if is_clean and len(_waiting) < _MOST_WAITING:
+        if keeps and is_clean and len(_waiting) < _MOST_WAITING:
             _waiting.append((database, folder))
             return
     database.close()

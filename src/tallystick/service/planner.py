@@ -1,0 +1,122 @@
+"""A planner: a process that reads statements and plans, and says what they cost.
+
+A statement is free to ask about, so it must not keep the keeper busy. A planner may take one second of processor time
+for each question; if it takes more, the system ends it, and the keeper starts another one. It reads the ledger with the
+eyes of the principal who asks. It has no key, and opens no data.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
+from tallystick.ledger.book import Ledger
+from tallystick.place import Place
+from tallystick.publish.outcome import Offer
+from tallystick.publish.request import Request, price
+from tallystick.service import frames, sandbox
+from tallystick.service.defects import defect
+from tallystick.service.frames import Ended
+from tallystick.service.template import PLANNER, Child, Template
+from tallystick.tables.reader import Reader, open_sources_by
+
+CPU_SECONDS: Final = 1.0
+"""Processor time that a question may take."""
+MEMORY: Final = 1 << 30
+TOO_COSTLY: Final = (
+    "this question takes more than a second to plan, so it is refused. Ask for fewer measures, or in several questions"
+)
+
+
+def serve(connection: socket.socket, *, ledger: str, folder: str) -> None:
+    """Answer questions about costs until the keeper ends. ``folder`` holds what this reader remembers of the ledger."""
+    sandbox.limit(memory=MEMORY)
+    open_sources_by(_refused)
+    place = Place.of(ledger)
+    with Ledger(place, create=False, config=folder, inspect=True) as book:
+        if place.path is not None:
+            sandbox.confine(writable=[Path(folder), *_files_of(place.path)], readable=sandbox.libraries())
+        frames.send(connection, {"ready": True})
+        while True:
+            frames.send(connection, _answer(frames.receive(connection), book))
+
+
+def _files_of(ledger: Path) -> list[Path]:
+    """Return the files of a ledger, which its readers have to be able to write: SQLite keeps locks in them."""
+    names = [ledger, *(ledger.with_name(f"{ledger.name}{ending}") for ending in ("-wal", "-shm", ".gate", ".sync"))]
+    return [path.resolve() for path in names if path.exists()]
+
+
+def _refused(*_: object, **__: object) -> Reader:
+    raise Refused("a planner opens no data")
+
+
+def _answer(message: Mapping[str, Any], book: Ledger) -> dict[str, Any]:
+    """Return the offer for a request, or the problem with it, as data."""
+    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)  # the signal ends this process
+    try:
+        book.refresh()
+        view = book.acting_for(message["principal"], message["via"])
+        request = Request.from_data(message["request"])
+        return {"offer": price(request, view, group_sizes=message["sizes"]).to_data()}
+    except TallystickError as problem:
+        return {"problem": problem.to_data()}
+    except RecursionError:
+        return {"problem": InvalidInput("request", "nested too deeply", "a simpler question").to_data()}
+    except MemoryError:
+        return {"problem": Refused(TOO_COSTLY, code="too_costly").to_data()}
+    except Exception as problem:
+        return {"problem": defect(problem).to_data()}
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+class Planners:
+    """A few planner processes, in the hands of the keeper."""
+
+    def __init__(self, template: Template, ledger: str, folder: Path, count: int = 2) -> None:
+        import queue
+
+        self._template, self._ledger, self._folder = template, ledger, folder
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._free: queue.SimpleQueue[Child | None] = queue.SimpleQueue()
+        for _ in range(count):
+            self._free.put(None)
+
+    def offer(self, message: Mapping[str, Any]) -> Offer:
+        """Return the offer for a request; raise the problem with it."""
+        planner = self._free.get()
+        try:
+            planner = planner or self._started()
+            frames.send(planner.connection, message)
+            answer = frames.receive(planner.connection)
+        except Ended:
+            if planner is not None:
+                planner.close()
+            planner = None
+            raise Refused(TOO_COSTLY, code="too_costly") from None
+        finally:
+            self._free.put(planner)
+        if "problem" in answer:
+            raise TallystickError.from_data(answer["problem"])
+        return Offer.from_data(answer["offer"])
+
+    def _started(self) -> Child:
+        child = self._template.fork(PLANNER, ledger=self._ledger, folder=str(self._folder))
+        try:
+            frames.receive(child.connection)
+        except Ended:
+            child.close()
+            raise Unavailable("the ledger cannot be read by a planner. Nothing was charged") from None
+        return child
+
+    def close(self) -> None:
+        """End the planners."""
+        while not self._free.empty():
+            planner = self._free.get()
+            if planner is not None:
+                planner.close()

@@ -88,6 +88,7 @@ class Ledger:
         self.acting: Act | None = None
         self.captured: list[journal.Proposed] | None = None
         self.failure_log: Callable[[str], None] | None = None
+        self.is_served = False  # True in a service: a principal sees nothing of other populations, not even names
         first_write.check_arguments(expect_head, first_use, older)
         is_there = expect_head is not None or older is not None or inspect
         create = create and not is_there  # a new ledger cannot contain a known head
@@ -518,9 +519,9 @@ class Ledger:
     def _sees_account(self, book: Book | None, row: AccountRow) -> bool:
         """True if who acts may see an account: that of an own population, and not the allowance of another person.
 
-        Only a principal for whom a service acts can be refused.
+        Only a principal of a service can be refused.
         """
-        if book is None or self.acting is None or book.authority.since is None:
+        if not self.is_served or book is None or self.acting is None or book.authority.since is None:
             return True
         name = book.accounts[book.population(row.id)].name
         if row.kind == journal.ALLOWANCE and row.owner != self.acting.principal:
@@ -820,14 +821,14 @@ class Ledger:
         (self.failure_log or self.store.log_failure)(line)
 
     def sees(self, population: str) -> bool:
-        """True if who acts may see a population. Only a principal for whom a service acts can be refused.
+        """True if who acts may see a population. Only a principal of a service can be refused.
 
         >>> import tempfile, tallystick as ts
         >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
         ...     ledger.sees("clinic")
         True
         """
-        if self.acting is None or not self.has_roles:
+        if not self.is_served or self.acting is None or not self.has_roles:
             return True
         return self.may("see_population", population)
 

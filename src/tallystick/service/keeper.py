@@ -60,6 +60,7 @@ class Keeper:
             open_sources_by(ServedReader)
             self.ledger = ledger = opened.enter_context(Ledger(settings.ledger, create=False, combine=True))
             require_service(ledger)
+            ledger.is_served = True
             failures = Failures(folder / "failures")
             ledger.failure_log = failures.add
             queue = Jobs(folder / "jobs.db")

@@ -38,6 +38,7 @@ def serve(connection: socket.socket, *, ledger: str, folder: str) -> None:
     open_sources_by(_refused)
     place = Place.of(ledger)
     with Ledger(place, create=False, config=folder, inspect=True) as book:
+        book.is_served = True
         if place.path is not None:
             sandbox.confine(writable=[Path(folder), *_files_of(place.path)], readable=sandbox.libraries())
         frames.send(connection, {"ready": True})

@@ -205,7 +205,7 @@ TRIES: dict[str, tuple[Callable[[Place], object], str]] = {
     "another's memory file": (lambda p: os.open(f"/proc/{p.victim}/mem", os.O_RDWR), "EACCES"),
     "the parent's descriptors": (lambda p: os.listdir(f"/proc/{p.parent}/fd"), "EACCES"),
     "a descriptor of the parent": (lambda p: os.readlink(f"/proc/{p.parent}/fd/0"), "EACCES"),
-    "the parent's folder": (lambda p: os.listdir(f"/proc/{p.parent}/root/etc"), "EACCES"),
+    "the parent's folder": (lambda p: os.listdir(os.path.join(f"/proc/{p.parent}/root", "etc")), "EACCES"),
     "another's memory": (read_memory, "EPERM"),
     "ptrace": (lambda p: call((101, 117), 0x4206, p.victim, 0, 0), "EPERM"),
     "a handle of the parent": (lambda p: os.pidfd_open(p.parent), "EPERM"),

@@ -12,28 +12,26 @@ import contextlib
 import fcntl
 import os
 import signal
-import socket
-import struct
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
+from tallystick.errors import Refused, TallystickError, Unavailable
 from tallystick.ledger.book import Ledger
 from tallystick.ledger.chain import config_directory
 from tallystick.place import Place
-from tallystick.service import frames, protocol, sandbox
+from tallystick.service import protocol, sandbox
 from tallystick.service.actions import HANDLERS, Desk
 from tallystick.service.connections import Connections
+from tallystick.service.conversations import AtOnce, Conversations
 from tallystick.service.defects import defect
 from tallystick.service.failures import Failures
-from tallystick.service.frames import Ended
 from tallystick.service.jobs import Jobs
 from tallystick.service.opening import NeedsSlot, ServedReader
 from tallystick.service.planner import Planners
+from tallystick.service.rates import WORK, Metered
 from tallystick.service.replays import Replays
 from tallystick.service.running import Running, emptied
 from tallystick.service.settings import Settings
@@ -41,9 +39,6 @@ from tallystick.service.template import Template
 from tallystick.tables.files import OpenFile
 from tallystick.tables.identity import populations_of
 from tallystick.tables.reader import open_sources_by
-
-_PEER: Final = struct.Struct("3i")
-"""Process, user and group at the other end of a unix socket."""
 
 
 class Keeper:
@@ -71,54 +66,35 @@ class Keeper:
                 ledger=place,
                 belongs_to=lambda file: _population_of(file, ledger),
             )
-            planners = Planners(template, settings.ledger, folder / "planners", settings.planners)
+            self._work = Metered(WORK)
+            planners = Planners(template, settings.ledger, folder / "planners", self._work.bill, settings.planners)
             opened.callback(planners.close)
             replays = Replays(ledger)
-            self.running = Running(settings, ledger, queue, connections, template, replays, emptied(folder / "work"))
+            work = emptied(folder / "work")
+            self.running = Running(settings, ledger, queue, connections, template, replays, self._work, work)
             self.running.end_left_jobs()
             self._desk = Desk(ledger, queue, connections, planners, replays, failures, self.running, settings)
-            self._listener = _listening(folder / protocol.SOCKET)
-            opened.callback(self._listener.close)
+            self._at_once = AtOnce()
+            users = (os.geteuid(), settings.front)
+            self._conversations = Conversations(folder / protocol.SOCKET, users, self.answer)
+            opened.callback(self._conversations.close)
             self._opened = opened.pop_all()
 
     def run(self) -> None:
         """Serve until the service is stopped."""
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._conversations.start()
         try:
             self.running.serve()
         finally:
             self._opened.close()
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            if _user_of(connection) in (os.geteuid(), self.settings.front):
-                threading.Thread(target=self._converse, args=(connection,), daemon=True).start()
-            else:
-                connection.close()
-
-    def _converse(self, connection: socket.socket) -> None:
-        """Answer the messages of one connection, one after the other."""
-        with connection:
-            while True:
-                try:
-                    message = frames.receive(connection, frames.LONGEST_ASKED)
-                    frames.send(connection, self.answer(message))
-                except Ended:
-                    return
-                except InvalidInput as problem:  # it is not a message, so nothing behind it can be read
-                    with contextlib.suppress(Ended):
-                        frames.send(connection, {"problem": problem.to_data()})
-                    return
-
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of an action, or the problem with it. Of a defect the client gets a number alone."""
         try:
             action, token, fields = protocol.checked(message)
-            return {"result": HANDLERS[action](self._desk, self.ledger.with_token(token), **fields)}
+            view = self.ledger.with_token(token)
+            with self._at_once.one(view.actor), self._work.metered(view.actor):
+                return {"result": HANDLERS[action](self._desk, view, **fields)}
         except TallystickError as problem:
             return {"problem": problem.to_data()}
         except (Exception, NeedsSlot) as problem:
@@ -158,26 +134,6 @@ def _only_keeper(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
-
-
-def _listening(path: Path) -> socket.socket:
-    """Return a listening socket at a path that only this user can reach."""
-    path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    try:
-        listener.bind(str(path))
-    except OSError:
-        listener.close()
-        raise InvalidInput("folder", str(path.parent), "a folder with a shorter path (107 bytes)") from None
-    os.chmod(path, 0o600)
-    listener.listen(128)
-    return listener
-
-
-def _user_of(connection: socket.socket) -> int:
-    """Return the user of the process at the other end."""
-    _, user, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-    return int(user)
 
 
 def main(text: str, ready: Callable[[], None] = lambda: None) -> None:

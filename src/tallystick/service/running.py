@@ -20,6 +20,7 @@ from tallystick.service.connections import Connections
 from tallystick.service.defects import defect
 from tallystick.service.jobs import DONE, DROPPED, FAILED, REFUSED, RUNNING, STOPPED, WAITING, Job, Jobs
 from tallystick.service.opening import NeedsSlot, Slot, in_slot
+from tallystick.service.rates import Metered
 from tallystick.service.replays import Replays
 from tallystick.service.requests import check_served
 from tallystick.service.settings import Settings
@@ -42,6 +43,7 @@ class Running:
         connections: Connections,
         template: Template,
         replays: Replays,
+        work: Metered,
         folder: Path,
     ) -> None:
         self._settings = settings
@@ -50,6 +52,7 @@ class Running:
         self._connections = connections
         self._template = template
         self._replays = replays
+        self._work = work
         self._folder = folder
         self._lock = threading.Lock()
         self._running: dict[str, Job] = {}
@@ -122,7 +125,8 @@ class Running:
         """Run one job in its slot, and note how it ended."""
         state, charge, problem = FAILED, None, None
         try:
-            state, charge, problem = self._ending(job)
+            with self._work.billed(job.principal):
+                state, charge, problem = self._ending(job)
         except (Exception, NeedsSlot) as error:
             problem = defect(error).to_data()
         finally:

@@ -1,0 +1,137 @@
+"""One person who asks too much: others are answered, running jobs are recorded, and the keeper stays."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from served import VISITS, Service, ended, statement, write_visits
+from tallystick.errors import InvalidInput, Unavailable
+from tallystick.service import actions, frames, rates
+from tallystick.service.conversations import AtOnce
+from tallystick.service.keeper import Keeper
+from tallystick.service.protocol import SOCKET
+from tallystick.service.rates import Metered, Rate
+
+
+@contextlib.contextmanager
+def few_files(most: int) -> Iterator[None]:
+    """Start processes with a soft limit on open files, as most systems do."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def connected(service: Service) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(60)
+    connection.connect(str(service.state / SOCKET))
+    return connection
+
+
+def test_many_connections_neither_end_the_keeper_nor_fail_a_job(fresh: Service) -> None:
+    write_visits(fresh.data / "visits.csv", 100_000)
+    with few_files(100):
+        fresh.start()
+    with contextlib.ExitStack() as held, fresh.calling("ann") as ann:
+        number = ann.ask("submit", request=statement(rho=0.01), name=None, wait=0)["job"]["id"]
+        for _ in range(400):
+            connection = held.enter_context(connected(fresh))
+            with contextlib.suppress(OSError):
+                connection.sendall(b"\0\0")  # half of a length
+            time.sleep(0.001)
+        assert ended(fresh, "ann", number)["job"]["state"] == "DONE"
+        assert fresh.submit("bob", statement(f"{VISITS} ORDER BY n", rho=0.02))["job"]["state"] == "DONE"
+
+
+def test_a_person_who_plans_much_delays_another_by_one_question(fresh: Service) -> None:
+    fresh.start()
+    fresh.ask("bob", "offer", request=statement(rho=0.01), sizes=[])
+    count = 8
+    with contextlib.ExitStack() as held:
+        asked = [held.enter_context(connected(fresh)) for _ in range(count)]
+        for number, connection in enumerate(asked):
+            text = ", ".join(f"SUM(age + {number}{i})" for i in range(80))
+            fields = {"request": statement(f"SELECT {text} FROM visits"), "sizes": []}
+            frames.send(connection, {"action": "offer", "token": fresh.tokens["ann"], "fields": fields})
+        time.sleep(0.5)
+        assert fresh.ask("bob", "offer", request=statement(rho=0.02), sizes=[])["fits"]
+        answered = 0
+        for connection in asked:
+            connection.settimeout(0)
+            with contextlib.suppress(BlockingIOError):
+                answered += bool(connection.recv(1))
+    assert answered <= count // 2
+
+
+class _Book:
+    """A ledger for which every token is that of its text."""
+
+    def with_token(self, token: str) -> Any:
+        view = type("View", (), {})()
+        view.actor = token
+        return view
+
+
+def _keeper(rate: Rate) -> Keeper:
+    keeper = Keeper.__new__(Keeper)
+    keeper.ledger = _Book()  # type: ignore[assignment]
+    keeper._work, keeper._at_once, keeper._desk = Metered(rate), AtOnce(), None  # type: ignore[assignment]
+    return keeper
+
+
+def test_processor_time_of_every_action_is_billed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(desk: Any, view: Any) -> dict[str, Any]:
+        until = time.thread_time() + 0.05
+        while time.thread_time() < until:
+            pass
+        return {}
+
+    monkeypatch.setitem(actions.HANDLERS, "me", busy)  # type: ignore[arg-type]
+    keeper = _keeper(Rate(0.001, 0.12))
+    codes = []
+    for _ in range(5):
+        answer = keeper.answer({"action": "me", "token": "ann", "fields": {}})
+        codes.append(answer.get("problem", {}).get("code"))
+    assert codes == [None, None, None, "too_many_requests", "too_many_requests"]
+    assert "result" in keeper.answer({"action": "me", "token": "bob", "fields": {}})
+
+
+def test_a_principal_has_some_messages_at_once() -> None:
+    now = AtOnce(most=2)
+    with now.one("ann"), now.one("ann"):
+        with pytest.raises(Unavailable, match="Wait for one"), now.one("ann"):
+            pass
+        with now.one("bob"):
+            pass
+    with now.one("ann"):
+        pass
+
+
+def test_work_has_a_limit_for_each_minute() -> None:
+    assert rates.WORK.each_second * 60 == 30
+
+
+@pytest.mark.parametrize(
+    ("action", "fields"),
+    [
+        ("job", {"id": "x" * 5000, "wait": 0}),
+        ("datasets", {"population": "x" * 5000}),
+        ("submit", {"request": {}, "name": "x" * 5000, "wait": 0}),
+        ("connect", {"name": "x", "place": "/", "populations": ["x"] * 2000, "local": False}),
+    ],
+)
+def test_long_names_are_refused_without_an_echo(service: Service, action: str, fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as problem:
+        service.ask("ann", action, **fields)
+    assert len(json.dumps(problem.value.to_data())) < 1000

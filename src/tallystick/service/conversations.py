@@ -137,7 +137,7 @@ class Conversations:
 
 
 class AtOnce:
-    """How many messages of each principal are being answered."""
+    """Number of messages of each principal that are being answered."""
 
     def __init__(self, most: int = MOST_OF_ONE) -> None:
         self._most = most

@@ -23,6 +23,7 @@ from tallystick.publish.request import Request, price
 from tallystick.service import frames, sandbox
 from tallystick.service.defects import defect
 from tallystick.service.frames import Ended
+from tallystick.service.rates import MOST_PRINCIPALS
 from tallystick.service.template import PLANNER, Child, Template
 from tallystick.tables.reader import Reader, open_sources_by
 
@@ -85,8 +86,8 @@ def _answer(message: Mapping[str, Any], book: Ledger) -> dict[str, Any]:
 class Planners:
     """A few planner processes, in the hands of the keeper.
 
-    The next free planner goes to the principal with the fewest questions in planners, then to the oldest question. So a
-    principal who asks much waits for their own questions, and another principal for one question at most.
+    Principals take turns: the next free planner goes to the one who got one the longest ago. So a principal who asks
+    much waits for their own questions, and another principal for one question of theirs at most.
     """
 
     def __init__(self, template: Template, ledger: str, folder: Path, bill: Bill, count: int = 2) -> None:
@@ -95,8 +96,9 @@ class Planners:
         self._changed = threading.Condition()
         self._free: list[Child | None] = [None] * count
         self._waiting: list[_Question] = []
-        self._asked: dict[str, int] = {}
-        """Questions of each principal that are in a planner."""
+        self._turns: dict[str, int] = {}
+        """The newest turn of each principal, in the order of turns."""
+        self._turn = 0
 
     def offer(self, message: Mapping[str, Any]) -> Offer:
         """Return the offer for a request; raise the problem with it."""
@@ -117,7 +119,7 @@ class Planners:
             planner = None
             raise
         finally:
-            self._put_back(planner, principal)
+            self._put_back(planner)
             self._bill(principal, seconds)
         if "problem" in answer:
             raise TallystickError.from_data(answer["problem"])
@@ -130,20 +132,24 @@ class Planners:
             self._waiting.append(question)
             self._changed.wait_for(lambda: self._free and self._next() is question)
             self._waiting.remove(question)
-            self._asked[principal] = self._asked.get(principal, 0) + 1
+            self._note_turn(principal)
             planner = self._free.pop()
             self._changed.notify_all()
             return planner
 
     def _next(self) -> _Question:
-        return min(self._waiting, key=lambda each: self._asked.get(each.principal, 0))  # the first of equals is oldest
+        return min(self._waiting, key=lambda each: self._turns.get(each.principal, 0))  # the first of equals is oldest
 
-    def _put_back(self, planner: Child | None, principal: str) -> None:
+    def _note_turn(self, principal: str) -> None:
+        self._turn += 1
+        self._turns.pop(principal, None)
+        self._turns[principal] = self._turn
+        if len(self._turns) > MOST_PRINCIPALS:
+            del self._turns[next(iter(self._turns))]
+
+    def _put_back(self, planner: Child | None) -> None:
         with self._changed:
             self._free.append(planner)
-            self._asked[principal] -= 1
-            if not self._asked[principal]:
-                del self._asked[principal]
             self._changed.notify_all()
 
     def _started(self) -> Child:

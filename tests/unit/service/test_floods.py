@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import resource
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +20,10 @@ from tallystick.errors import InvalidInput, Unavailable
 from tallystick.service import actions, frames, rates
 from tallystick.service.conversations import AtOnce
 from tallystick.service.keeper import Keeper
+from tallystick.service.planner import Planners
 from tallystick.service.protocol import SOCKET
 from tallystick.service.rates import Metered, Rate
+from tallystick.service.template import Child
 
 
 @contextlib.contextmanager
@@ -54,24 +59,48 @@ def test_many_connections_neither_end_the_keeper_nor_fail_a_job(fresh: Service) 
         assert fresh.submit("bob", statement(f"{VISITS} ORDER BY n", rho=0.02))["job"]["state"] == "DONE"
 
 
-def test_a_person_who_plans_much_delays_another_by_one_question(fresh: Service) -> None:
-    fresh.start()
-    fresh.ask("bob", "offer", request=statement(rho=0.01), sizes=[])
-    count = 8
-    with contextlib.ExitStack() as held:
-        asked = [held.enter_context(connected(fresh)) for _ in range(count)]
-        for number, connection in enumerate(asked):
-            text = ", ".join(f"SUM(age + {number}{i})" for i in range(80))
-            fields = {"request": statement(f"SELECT {text} FROM visits"), "sizes": []}
-            frames.send(connection, {"action": "offer", "token": fresh.tokens["ann"], "fields": fields})
-        time.sleep(0.5)
-        assert fresh.ask("bob", "offer", request=statement(rho=0.02), sizes=[])["fits"]
-        answered = 0
-        for connection in asked:
-            connection.settimeout(0)
-            with contextlib.suppress(BlockingIOError):
-                answered += bool(connection.recv(1))
-    assert answered <= count // 2
+class _Template:
+    """Starts planners that answer when they are allowed to, and note whose question they get."""
+
+    def __init__(self) -> None:
+        self.order: list[str] = []
+        self.allowed = threading.Semaphore(0)
+
+    def fork(self, kind: str, **_: Any) -> Child:
+        own, other = socket.socketpair()
+        threading.Thread(target=self._serve, args=(other,), daemon=True).start()
+        return Child(own, os.open("/dev/null", os.O_RDONLY))
+
+    def _serve(self, connection: socket.socket) -> None:
+        frames.send(connection, {"ready": True})
+        with contextlib.suppress(frames.Ended):
+            while True:
+                self.order.append(frames.receive(connection)["principal"])
+                self.allowed.acquire()
+                problem = InvalidInput("sql", "x", "another").to_data()
+                frames.send(connection, {"problem": problem, "seconds": 0.25})
+
+
+def test_a_person_who_plans_much_delays_another_by_a_question(tmp_path: Path) -> None:
+    template, bills = _Template(), []
+    planners = Planners(template, "", tmp_path / "p", lambda *bill: bills.append(bill), 1)  # type: ignore[arg-type]
+
+    def ask(who: str) -> None:
+        with contextlib.suppress(InvalidInput):
+            planners.offer({"principal": who})
+
+    askers = []
+    for who in ("ann",) * 8 + ("bob",):
+        askers.append(threading.Thread(target=ask, args=(who,), daemon=True))
+        askers[-1].start()
+        time.sleep(0.05)
+    for _ in askers:
+        template.allowed.release()
+    for asker in askers:
+        asker.join(10)
+    assert template.order == ["ann", "bob"] + ["ann"] * 7
+    assert sorted(bills) == [("ann", 0.25)] * 8 + [("bob", 0.25)]
+    planners.close()
 
 
 class _Book:

@@ -777,6 +777,16 @@ class Ledger:
         payers = {} if book is None else book.payers
         return [charge for charge, populations in payers.items() if number in populations]
 
+    def running_of(self, principal: str, token: int | None) -> list[int]:
+        """Return the charges that a principal began with a token and that have not ended."""
+        found = []
+        with self.store.read() as transaction:
+            for (number,) in transaction.rows("charges_running"):
+                by = journal.entry_body(transaction, number).get("act")
+                if by is not None and list(by[:2]) == [principal, token]:
+                    found.append(number)
+        return found
+
     def end_abandoned(self, charge_id: int) -> str:
         """Burn a charge that runs although its process is gone; return its state. Its data are closed."""
         with self.store.read() as transaction:

@@ -12,13 +12,14 @@ import contextlib
 import fcntl
 import os
 import signal
+import stat
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tallystick.errors import Refused, TallystickError, Unavailable
+from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
 from tallystick.ledger.book import Ledger
 from tallystick.ledger.chain import config_directory
 from tallystick.place import Place
@@ -49,7 +50,11 @@ class Keeper:
         folder = Path(settings.folder)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.ExitStack() as opened:
-            opened.enter_context(_only_keeper(folder))
+            _require_private(folder)
+            place = Place.of(settings.ledger)
+            opened.enter_context(_only_keeper(folder / "lock"))
+            if place.path is not None:  # another folder would have other suspensions and other slots
+                opened.enter_context(_only_keeper(Path(f"{os.path.realpath(place.path)}.keeper")))
             template = Template()  # before there is a thread, a key or a connection
             opened.callback(template.close)
             open_sources_by(ServedReader)
@@ -59,7 +64,6 @@ class Keeper:
             ledger.failure_log = failures.add
             queue = Jobs(folder / "jobs.db")
             opened.callback(queue.close)
-            place = Place.of(settings.ledger)
             connections = Connections(
                 folder / "connections.json",
                 private=[config_directory()],
@@ -121,15 +125,22 @@ def _population_of(file: OpenFile, ledger: Ledger) -> str | None:
     return None if not tops else tops.pop() if len(tops) == 1 else ""
 
 
+def _require_private(folder: Path) -> None:
+    """Raise if another user of the system can enter the folder of the service, or made it."""
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise InvalidInput("folder", str(folder), "a folder that this user made and alone can enter (chmod 700)")
+
+
 @contextlib.contextmanager
-def _only_keeper(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder: it has one keeper."""
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _only_keeper(path: Path) -> Iterator[None]:
+    """Hold a lock in a file: a folder has one keeper, and so has a ledger."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
-        raise Unavailable(f"a service runs in {folder} already") from None
+        raise Unavailable(f"a service runs in {path.parent} already: it holds {path.name}") from None
     try:
         yield
     finally:

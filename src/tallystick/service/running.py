@@ -96,7 +96,7 @@ class Running:
         while not self._draining.is_set():
             try:
                 self._serve_next()
-            except (sqlite3.Error, RuntimeError) as problem:  # a full disk, or no thread: running jobs go on
+            except (sqlite3.Error, RuntimeError) as problem:  # a full disk, or no thread: running jobs continue
                 defect(problem)
                 self._draining.wait(PAUSE)
         self._finish()
@@ -203,7 +203,7 @@ class Running:
         )
 
     def _note_charge(self, job: Job, charge: int) -> None:
-        """Note the charge of a job. If the disk is full, the job goes on: it is paid, and the ledger has its charge."""
+        """Note the charge of a job. If the disk is full, the job continues: it is paid, and the ledger has its charge."""
         with contextlib.suppress(sqlite3.Error):
             self._queue.note_charge(job.id, charge)
 

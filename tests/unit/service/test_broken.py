@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sqlite3
 import threading
 import time
@@ -22,10 +23,12 @@ from tallystick.service.opening import ServedReader
 from tallystick.service.running import Running
 from tallystick.service.settings import Settings
 
+REPLIES = {"text": '"5"', "list": "[]", "deep": "[" * 50_000, "number": "7", "empty": "{}", "nested": '{"done": 1}'}
 
-@pytest.mark.parametrize("reply", ['"5"', "[]", "[" * 50_000, "7", "{}", '{"done": 1}'])
+
+@pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
 def test_whatever_a_worker_sends_is_a_failure_at_the_tick(reply: str) -> None:
-    here, there = __import__("socket").socketpair()
+    here, there = socket.socketpair()
     reader = ServedReader.__new__(ServedReader)
     reader._child = SimpleNamespace(connection=here)  # type: ignore[assignment]
     frames.send(there, {"done": reply})
@@ -65,7 +68,7 @@ def test_a_folder_that_others_can_enter_is_refused(fresh: Service) -> None:
         fresh.start()
 
 
-@pytest.mark.parametrize("damage", [b"x" * 9000, b"SQLite format 3\0" + b"\0" * 5000])
+@pytest.mark.parametrize("damage", [b"x" * 9000, b"SQLite format 3\0" + b"\0" * 5000], ids=["text", "zeros"])
 def test_damaged_jobs_are_named_with_a_way_out(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / "jobs.db").write_bytes(damage)
     with pytest.raises(Unavailable, match="Move it away"):

@@ -11,7 +11,7 @@ import pytest
 from crash.stores import spend
 from crash.teams import CLINIC, NOBODY, Team
 from tallystick.accounting.losses import zcdp
-from tallystick.errors import LedgerIntegrity, NotAuthorised, Refused
+from tallystick.errors import InvalidInput, LedgerIntegrity, NotAuthorised, Refused
 from tallystick.ledger import Ledger, authority
 from tallystick.ledger.actions import ACTIONS, ROLES
 
@@ -126,11 +126,15 @@ def cell(book: Ledger, action: Callable[[Ledger], Any]) -> str:
         action(book)
     except NotAuthorised as refusal:
         needs = refusal.code == "needs_approval"
+    except InvalidInput as refusal:
+        if refusal.code != "unknown_account":  # an account that they may not see looks absent
+            raise
+        needs = False
     else:
         return "y"
     try:
         book.team.request(action, why="asked")
-    except (NotAuthorised, Refused):
+    except (NotAuthorised, Refused, InvalidInput):
         return "needs approval, and cannot be requested" if needs else "-"
     return "q" if needs else "not allowed, and can be requested"
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from crash import combined
 from crash.killing import SCENARIOS, Traces, Worker, complaints, in_child, kill_at, points
 from crash.stores import Server, fresh_schema
 
@@ -74,11 +75,35 @@ def run(scale: float, server: Server) -> list[str]:
             delivered, found = at_random(place("random"), config, random_kills)
             size = f"{random_kills:,} kills, {delivered:,} answers delivered before them"
             rows.append(f"| kill -9 at random times, {store} | {size} | {said(found)} |")
+            threads = max(EACH, round(1000 * scale * share))
+            delivered, found = of_threads(place, config, threads)
+            size = f"{threads:,} kills, {delivered:,} answers delivered before them"
+            rows.append(f"| kill -9 of 16 threads that share transactions, {store} | {size} | {said(found, SHARED)} |")
     return rows
 
 
-def said(found: list[str]) -> str:
+EACH = 20
+"""Kills of threads on one ledger. Each of them ends in a full verify, so the ledger must stay small."""
+SHARED = "0 charged twice for one key, 0 newest entries without a seal, "
+
+
+def of_threads(place_for: Callable[[str], str], config: Path, kills: int) -> tuple[int, list[str]]:
+    """(answers delivered before the kills, complaints) of a process whose threads share transactions.
+
+    Half of the kills are at named points, the others at random moments.
+    """
+    draw, found, delivered = random.Random(2), [], 0
+    for number in range(0, kills, EACH):
+        place = place_for(f"shared {number}")
+        combined.govern(place, config)
+        answers, wrong = combined.at_random(place, config, EACH // 2, draw)
+        delivered += answers
+        found += wrong + combined.at_points(place, config, draw, most=EACH // 2)[1]
+    return delivered, found
+
+
+def said(found: list[str], more: str = "") -> str:
     """The result cell."""
     if not found:
-        return "0 released but uncharged, 0 stuck accounts, verify clean"
+        return f"0 released but uncharged, {more}0 stuck accounts, verify clean"
     return f"**{len(found)} complaints**: {found[0]}"

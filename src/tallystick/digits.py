@@ -23,7 +23,7 @@ stays a bound. Hashes, keys, stored texts, JSON and CSV do not use this module.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
@@ -268,6 +268,16 @@ def people(number: int, word: str) -> str:
     ('1 patient', '2,000 patients', '3 companies')
     """
     return f"{number:,} {word if number == 1 else plural(word)}"
+
+
+def ledger_entries(numbers: Iterable[int]) -> str:
+    """Return ledger entries by their numbers, in words.
+
+    >>> ledger_entries([4]), ledger_entries([4, 7])
+    ('ledger entry 4', 'ledger entries 4, 7')
+    """
+    listed = [str(number) for number in numbers]
+    return f"ledger {'entry' if len(listed) == 1 else 'entries'} {', '.join(listed)}"
 
 
 def plural(word: str) -> str:

@@ -54,6 +54,8 @@ from tallystick.wording import INTERFACES, in_python, offered, worded
 
 _LONGEST_SHOWN = 80  # characters of a value in a message
 _MOST_SHOWN = 4  # values of a list in a message; a longer one could be a column of private data
+TOKEN = re.compile(r"tsk_[0-9A-Za-z_-]+")
+"""A token of ``ledger.team``, or a part of one that was typed in the wrong place."""
 _PASSWORD = re.compile(r"(\w:/{1,2}[^\s/:@]*):\S*@")
 _COLLECTIONS = (list, tuple, set, frozenset, Mapping)
 _SINGLE = (str, bytes, Number, datetime.date, datetime.time, datetime.timedelta, PurePath, type)
@@ -106,7 +108,7 @@ def _kept(value: Any) -> Any:
     """Return the value that an error keeps: one that a message shows, or a text that names its type."""
     if not _is_showable(value):
         return _type_text(value)
-    return _without_password(value) if isinstance(value, str) else value
+    return _without_secrets(value) if isinstance(value, str) else value
 
 
 def _plain(value: Any) -> Any:
@@ -149,7 +151,7 @@ class Problem:
     _before_offers: ClassVar[str] = ". Try: "
 
     def __init__(self, message: str = "", *, code: str | None = None, remedies: Iterable[Remedy] = ()) -> None:
-        super().__init__(_without_password(message))  # type: ignore[call-arg]  # of Exception
+        super().__init__(_without_secrets(message))  # type: ignore[call-arg]  # of Exception
         self.remedies = tuple(remedies)
         if code is not None:
             self.code = code
@@ -194,15 +196,18 @@ class Problem:
         return {**self.more, **head, **facts, "remedies": remedies}
 
 
-def _without_password(text: str) -> str:
-    """Return a text without the password of a URL in it, also of one with a single slash, as ``pathlib`` writes it.
+def _without_secrets(text: str) -> str:
+    """Return a text without tokens and without the password of a URL in it, also of one with a single slash, as
+    ``pathlib`` writes it.
 
-    Places are shown without secrets (place.py). This is the net below: no message can hold the password of a URL.
+    Places are shown without secrets (place.py). This is the net below: no message can hold a token or such a password.
 
-    >>> _without_password("cannot read postgresql:/ana:secret@db/x: no such file")
+    >>> _without_secrets("cannot read postgresql:/ana:secret@db/x: no such file")
     'cannot read postgresql:/ana:***@db/x: no such file'
+    >>> _without_secrets("there is no account tsk_0123456789abcdef")
+    'there is no account tsk_...'
     """
-    return _PASSWORD.sub(r"\1:***@", text)
+    return TOKEN.sub("tsk_...", _PASSWORD.sub(r"\1:***@", text))
 
 
 def _visible(text: str) -> str:
@@ -369,7 +374,7 @@ class InvalidInput(TallystickError, ValueError):
         message = problem or f"{argument} = {_shown(value)} is not allowed"
         super().__init__(message, code=code, remedies=remedies)
         self.argument, self.value, self.allowed = argument, _kept(value), allowed
-        self.problem = None if problem is None else _without_password(problem)
+        self.problem = None if problem is None else _without_secrets(problem)
 
     def text(self, words: Callable[[Remedy], str | None]) -> str:
         """The message, what is allowed, and the remedies in the words of an interface."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from tallystick.errors import InvalidInput, PasswordInPlace, Unavailable
+from tallystick.errors import TOKEN, InvalidInput, PasswordInPlace, Unavailable
 from tallystick.printing import visible
 
 SHOWN: Final = (
@@ -256,10 +256,6 @@ def unreadable(argument: str, path: Path | str, error: OSError) -> InvalidInput:
     return InvalidInput(argument, name, "", code="unreadable_file", problem=f"cannot read {name}: {reason}")
 
 
-_TOKEN: Final = re.compile(r"tsk_[0-9A-Za-z_-]+")
-"""A token of ``ledger.team``, or a part of one that was typed in the wrong place."""
-
-
 def without_secrets(message: str, words: Iterable[str]) -> str:
     """Return a message with the secrets of some words replaced: words of a command line, or a variable's value.
 
@@ -267,12 +263,14 @@ def without_secrets(message: str, words: Iterable[str]) -> str:
 
     >>> without_secrets("unexpected: postgresql://ana:secret@db/x", ["postgresql://ana:secret@db/x"])
     'unexpected: postgresql://...'
+    >>> without_secrets("no ledger at postgresql://ana@db.example/x", ["postgresql://ana@db.example/x"])
+    'no ledger at postgresql://ana@db.example/x'
     >>> without_secrets("there is no account tsk_0123456789abcdef", [])
     'there is no account tsk_...'
     """
-    message = _TOKEN.sub("tsk_...", message)
+    message = TOKEN.sub("tsk_...", message)
     holders = [_holder(word) for word in words]
-    holders = [word for word in holders if shown(word) != word]
+    holders = [word for word in holders if shown(word) != word and not _is_public(word)]
     for word in sorted(holders, key=len, reverse=True):
         for spelled in (*_spellings(word), *_spellings(str(Path(word)))):
             message = message.replace(spelled, shown(word))
@@ -280,6 +278,17 @@ def without_secrets(message: str, words: Iterable[str]) -> str:
     for secret in sorted(secrets, key=len, reverse=True):
         message = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", message)
     return message
+
+
+def _is_public(word: str) -> bool:
+    """True if a word names a PostgreSQL database with nothing that its ``Place`` would hide."""
+    if not word.startswith(_SCHEMES):
+        return False
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return Place.of(word).text == word
+    except (InvalidInput, Unavailable):
+        return False
 
 
 def _holder(word: str) -> str:

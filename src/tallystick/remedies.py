@@ -25,7 +25,8 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "change_delta": ("delta", "cost"),
         "add_noise": ("mechanism", "parameter", "value", "adjacency", "error", "unit"),  # also: group
         "lower_loss": ("loss",),
-        "raise_limit": ("account", "budget"),  # also: others (accounts with their limits), delta, has_ledger
+        # also: others, which are accounts with their limits; allowances, which are names of accounts; delta, has_ledger
+        "raise_limit": ("account", "budget"),
         # An argument that is missing or has another value.
         "set_argument": ("argument", "value"),  # also: more, arguments that it needs beside it; in_statement
         "mean_pure": ("epsilon", "cost", "share"),

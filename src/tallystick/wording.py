@@ -107,6 +107,11 @@ def raised_limits(remedy: Remedy) -> list[tuple[str, str]]:
     return [(remedy["account"], remedy["budget"]), *map(tuple, remedy.get("others", ()))]
 
 
+def is_larger_allowance(remedy: Remedy) -> bool:
+    """True if a remedy raises allowances alone: the limit of the population stays."""
+    return {account for account, _ in raised_limits(remedy)} <= set(remedy.get("allowances", ()))
+
+
 def pure_text(remedy: Remedy, argument: str) -> str:
     """The cost of pure epsilon, and how to say that it is meant."""
     return f"Pure epsilon {typed(remedy['epsilon'])} costs {remedy['cost']} ({remedy['share']}): add {argument}."
@@ -173,6 +178,8 @@ def _raised(remedy: Remedy) -> str:
     raised = []
     for account, budget in raised_limits(remedy):
         raised.append(f'{ledger}.open({account!r}).raise_limit(ts.{budget}, why="...")')
+    if is_larger_allowance(remedy):
+        return f"a larger allowance, which its owner gives: {' and '.join(raised)}{then}"
     return f"a higher limit, which weakens the guarantee: {' and '.join(raised)}{then}"
 
 

@@ -79,9 +79,11 @@ class Clients:
         table = "pupils" if who == "sam" else "visits"
         while not self.over.is_set():
             number += 1
-            text = f"SELECT COUNT(*) AS n FROM {table} WHERE age <> {number} AND ward <> '{who}'"
+            rho = 0.0001 * (1 + number / 10_000)  # another cost is another question, and another name is not
+            text = f"{who} {rho}"
             with contextlib.suppress(TallystickError, OSError):
-                reply = self.service.submit(who, statement(text, rho=0.0001, why=text), wait=5)
+                asked = statement(f"SELECT COUNT(*) AS n FROM {table}", rho=rho, why=text)
+                reply = self.service.submit(who, asked, wait=5)
                 if "outcome" in reply:
                     self.got.append((text, reply["outcome"]["receipt"]))
             time.sleep(0.02)
@@ -89,27 +91,29 @@ class Clients:
 
 def clear(service: Service) -> None:
     """Open data again that a kill has closed, as their owners would, and lift suspensions."""
+    people = {"clinic": ("root", ("cat", "dan"), ("ann", "bob")), "school": ("sue", (), ("sam",))}
     with service.ledger() as ledger:
-        for name, owner in (("clinic", "root"), ("school", "sue")):
+        for name, (owner, approvers, _) in people.items():
             view = ledger.acting_for(service.ids[owner])
-            if name == "clinic":
-                number = None
-                with contextlib.suppress(TallystickError):
-                    number = view.team.request(lambda book: _clear(book, "clinic"), why="looked at")
-                for approver in ("cat", "dan"):
-                    with contextlib.suppress(TallystickError):
-                        if number is not None:
-                            ledger.acting_for(service.ids[approver]).team.approve(number, why="looked at")
-            else:
-                with contextlib.suppress(TallystickError):
-                    _clear(view, name)
-    for who, owner, name in (("ann", "root", "clinic"), ("bob", "root", "clinic"), ("sam", "sue", "school")):
+            with contextlib.suppress(TallystickError):
+                view.open(name).end_running()
+            with contextlib.suppress(TallystickError):
+                _clear(view, ledger, service, name, approvers)
+    for name, (owner, _, analysts) in people.items():
+        for who in analysts:
+            with contextlib.suppress(TallystickError):
+                service.ask(owner, "lift", population=name, principal=service.ids[who])
+
+
+def _clear(view: Any, ledger: Any, service: Service, name: str, approvers: tuple[str, ...]) -> None:
+    """Open the data of a population again: at once, or by a request that is approved."""
+    if not approvers:
+        view.open(name).clear(why="looked at")
+        return
+    number = view.team.request(lambda book: book.open(name).clear(why="looked at"), why="looked at")
+    for approver in approvers:
         with contextlib.suppress(TallystickError):
-            service.ask(owner, "lift", population=name, principal=service.ids[who])
-
-
-def _clear(book: Any, name: str) -> None:
-    book.open(name).clear(why="looked at", end_running=True)
+            ledger.acting_for(service.ids[approver]).team.approve(number, why="looked at")
 
 
 def main() -> int:

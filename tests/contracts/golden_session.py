@@ -234,9 +234,11 @@ def _without_noise(result: str, *, has_heading: bool) -> str:
     heading = lines[:1] if has_heading else []
     marked = [*heading, *(NUMBER.sub("#", line) for line in lines[len(heading) :])]
     spaced = [_without_choices(COUNTED.sub(r"EFFECT\1", _spaced(line))) for line in marked]
-    return "".join(f"{line}\n" for line in spaced)
+    return TRADE_OFF.sub("ERRORS\n", "".join(f"{line}\n" for line in spaced))
 
 
+TRADE_OFF = re.compile(r"(?m)(?:^ *(?:# +)+±# +# \(# %\).*\n)+")
+"""The errors under several limits: how many are shown depends on noise."""
 SMALLEST = re.compile(r"  smallest$", re.MULTILINE)
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?(?![\w])")
 COUNTED = re.compile(r"(?:At most|At least|About) #(?: ±#)? of about # ±#([^()]*)\([^()]*\)")

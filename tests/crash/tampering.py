@@ -162,6 +162,12 @@ def edited(place: str, *edits: tuple[str, tuple[Any, ...]]) -> None:
                 server.execute(f"ALTER TABLE {table} {state} TRIGGER ALL".encode())
 
 
+def newest_in(place: str) -> tuple[Any, ...]:
+    """Number and hash of the newest entry in the table, whoever wrote it."""
+    [found] = rows_of(place, "SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1")
+    return tuple(found)
+
+
 def rows_of(place: str, statement: str, *values: Any) -> list[tuple[Any, ...]]:
     """The rows that a statement finds, read beside the ledger."""
     if not place.startswith("postgresql"):

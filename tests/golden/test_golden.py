@@ -404,7 +404,7 @@ def test_models_of_registered_data_are_fitted_again_without_a_charge(golden: Gol
         assert (found["again"], found["charge"]) == (True, facts["charge"]), name
         assert near(numbers(out), numbers(golden.files("models")[name])), name
     facts = golden.expected["suggest"]
-    found = golden.run(*facts["words"], "--why", "golden", "--key", "suggest").found
+    found = golden.run(*facts["words"], "--within", "0.95", "--why", "golden", "--key", "suggest").found
     assert (found["again"], found["charge"]) == (True, facts["charge"])
     assert found["caps"] == facts["caps"]["caps"]
     assert golden.used() == before

@@ -25,7 +25,7 @@ import tallystick as ts
 from tallystick import errors
 from tallystick.cli import failure
 from tallystick.cli.wording import Command, in_shell
-from tallystick.errors import AlreadyCommitted, InvalidInput, TallystickError
+from tallystick.errors import AlreadyCommitted, InvalidInput, Refused, TallystickError
 from tallystick.remedies import KINDS
 
 CANARY, NUMBER = "canary77", 7777.77
@@ -192,3 +192,12 @@ def test_a_message_of_several_lines_crosses_a_socket_as_one() -> None:
     problem = errors.NotDelivered("p.", argument="out", value="f", charge=3, key="k")
     assert "\n" in problem.message
     assert through_json(problem).message == problem.message.replace("\n", " ")
+
+
+def test_no_error_shows_a_token_that_was_typed_in_the_wrong_place() -> None:
+    problem = InvalidInput("name", "tsk_CANARY0123", "the name of an account")
+    other = InvalidInput("name", "x", "", problem="there is no account tsk_CANARY0123")
+    for each in (problem, other, Refused("key tsk_CANARY0123 was used")):
+        shown = f"{each} {each!r} {each.to_data()} {pickle.loads(pickle.dumps(each))}"
+        assert "CANARY" not in shown
+        assert "tsk_..." in shown

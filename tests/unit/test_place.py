@@ -485,3 +485,23 @@ def test_a_lone_surrogate_in_a_source_is_not_quoted(tmp_path: Path) -> None:
 def test_a_url_in_a_word_is_hidden_whatever_stands_before_it(before: str) -> None:
     word = f"{before}postgresql://u:s3cretpw@127.0.0.1:1/db?sslmode=x"
     assert "s3cretpw" not in without_secrets(f"unknown option {word}. See --help", [word])
+
+
+@pytest.mark.filterwarnings("ignore::tallystick.errors.PasswordInPlace")
+@pytest.mark.parametrize(
+    ("word", "is_kept"),
+    [
+        ("postgresql://ana@db.example:5433/team?options=-csearch_path%3Dledger", True),
+        ("--ledger=postgresql://ana@db.example/team", True),
+        ("postgresql://ana:s3cret@db.example/team", False),
+        ("postgresql://ana@db.example/team?password=s3cret", False),
+        ("postgresql://ana@db.example/team?sslkey=s3cret", False),
+        ("postgresql://ana@db.example@team", False),
+        ("mysql://ana@db.example/team", False),
+    ],
+)
+def test_a_place_without_secrets_is_named_in_messages(word: str, is_kept: bool) -> None:
+    place = word.removeprefix("--ledger=")
+    message = without_secrets(f"there is no ledger at {place}.", [word])
+    assert (place in message) == is_kept
+    assert "s3cret" not in message

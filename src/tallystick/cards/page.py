@@ -6,6 +6,7 @@ template escapes every value; only our own pictures, style sheet and JSON are no
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from tallystick.digits import (
 )
 from tallystick.drawing import css_variables, dark_css_variables, print_css_variables
 from tallystick.printing import listed, visible
+from tallystick.rounding import as_written
 from tallystick.tables.aggregates import KINDS
 from tallystick.tables.reporting.line import Line
 from tallystick.tables.reporting.words import (
@@ -291,7 +293,7 @@ def strength(promise: Facts) -> str:
 def _epsilon(promise: Facts) -> tuple[str, str]:
     """Return epsilon, and at which delta, in words."""
     at = f"at delta {typed(promise['delta'])}" if promise["delta"] else "(pure)"
-    return _bound(promise["epsilon"]), at
+    return _epsilon_bound(promise["epsilon"]), at
 
 
 def _strength_of(promise: Facts, people: People) -> str:
@@ -728,7 +730,7 @@ def _epsilon_in_words(facts: Facts, people: People) -> str:
     else:
         likely = f"with one {people.unit} as without it"
     apart = f", apart from results with total probability {typed(promise['delta'])}" if promise["delta"] else ""
-    epsilon = _bound(promise["epsilon"])
+    epsilon = _epsilon_bound(promise["epsilon"])
     return f"{at} epsilon {epsilon}. No result is more than {factor} times as likely {likely}{apart}."
 
 
@@ -745,7 +747,7 @@ def _enforced(facts: Facts, product: str) -> str:
         f"{article} {accounting['filter']} enforces the limit ({accounting['theorem']}). "
         "It also holds when later queries depend on earlier answers. "
         f"This {product} alone is charged as epsilon "
-        f"{_bound(facts['promise']['table_epsilon'])} at the same delta."
+        f"{_epsilon_bound(facts['promise']['table_epsilon'])} at the same delta."
     )
 
 
@@ -850,6 +852,19 @@ def _marked_up(rows: Iterable[tuple[str, str]]) -> list[tuple[str, Any]]:
 def _bound(value: Any) -> str:
     """Return an upper bound for people; the facts write infinity as text."""
     return up(float(value))
+
+
+def _epsilon_bound(value: Any) -> str:
+    """Return an epsilon for people, with the digits that screens show.
+
+    The facts have the epsilon that a screen shows, or that an owner wrote. Its float may be above this decimal, and
+    must not be rounded up once more. A computed epsilon has more digits.
+
+    >>> _epsilon_bound(1.31), _epsilon_bound(1.3049911193545588), _epsilon_bound("inf")
+    ('1.31', '1.31', 'infinite')
+    """
+    epsilon = float(value)
+    return up(as_written("epsilon", epsilon)) if math.isfinite(epsilon) else up(epsilon)
 
 
 def _error(half: float) -> str:

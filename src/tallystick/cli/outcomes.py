@@ -152,7 +152,7 @@ def _share_of_left(offer: Facts) -> str:
 
 
 def say_release(facts: Facts, screen: Screen, *, details: bool, more: Sequence[str] = ()) -> None:
-    """Print a released table, its notes, the cost and the files; under a known key only that it is known.
+    """Print a released table, its notes, the cost and the files; under a known key the files have the table.
 
     ``more`` are lines that only details have.
     """
@@ -160,7 +160,7 @@ def say_release(facts: Facts, screen: Screen, *, details: bool, more: Sequence[s
     if facts["dry_run"]:
         say_dry_run(facts, screen, known)
         return
-    if facts["again"] and not details:
+    if facts["again"] and not details and _files(facts):
         say_cost(facts, screen, f"{known} Nothing was charged.", is_first=True)
         return
     say_table(facts, screen, details=details, more=more)
@@ -182,7 +182,7 @@ def say_table(facts: Facts, screen: Screen, *, details: bool, more: Sequence[str
     if screen.quiet and _files(facts):
         return
     screen.result(table_lines(facts))
-    screen.note(["", *(_hinted(note, facts) for note in facts["notes"])])
+    screen.note(["", *(note if details else _hinted(note, facts) for note in facts["notes"])])
     if details:
         screen.note(["", *facts["details"], *more])
 

@@ -344,5 +344,17 @@ def intervals(option: str, given: list[str] | None) -> dict[str, tuple[float, fl
     return bounds
 
 
+def price(option: str, given: list[str] | None) -> dict[str, float]:
+    """``rho=0.01`` or ``epsilon=0.5,delta=1e-6`` as words of a cost.
+
+    >>> price("per_query", ["epsilon=0.5,delta=1e-6"])
+    {'epsilon': 0.5, 'delta': 1e-06}
+    """
+    try:
+        return {word: read_amount(word, value) for word, value in pairs(option, given, "rho=0.01").items()}
+    except InvalidInput:
+        raise InvalidInput(option, ",".join(given or ()), "rho=0.01, or epsilon=0.5,delta=1e-6") from None
+
+
 def _number(text: str) -> float:
     return int(text) if text.strip().lstrip("+-").isdigit() else float(text)

@@ -15,6 +15,7 @@ from tallystick.place import Place, shown
 from tallystick.wording import (
     IN_SQL,
     groups_left_out,
+    is_larger_allowance,
     kept_measures,
     larger_error,
     noise_error,
@@ -170,10 +171,13 @@ def _groups(remedy: Remedy, command: Command) -> Way:
 def _raised(remedy: Remedy, command: Command) -> Way:
     lines = []
     for account, budget in raised_limits(remedy):
-        options = f'--budget "{budget}" --why REASON{command.ledger}'
+        asks = " --request" if account in remedy.get("allowances", ()) else ""
+        options = f'--budget "{budget}" --why REASON{asks}{command.ledger}'
         lines.append(f"tallystick account raise {shlex.quote(account)} {options}")
     delta = remedy.get("delta")
     then = "" if delta is None else f"then add {command.named('delta', delta)}; "
+    if is_larger_allowance(remedy):
+        return Way(" && ".join(lines), "larger allowance", f"{then}asks those who decide; the limit stays")
     return Way(" && ".join(lines), "higher limit", f"{then}weakens the guarantee; earlier cards no longer verify")
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Protects
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput, Refused, Unavailable
 from tallystick.ledger import acting, journal, opening, registry, views
 from tallystick.ledger.chain import SourceId
 from tallystick.ledger.filters import LARGEST, Amount, Filter, quoted_delta
@@ -26,7 +27,11 @@ if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.book import Ledger
     from tallystick.ledger.signing import Signer
+    from tallystick.ledger.store import Transaction
     from tallystick.ledger.training import Run
+
+LOOKED_AT: Final = 100
+"""Newest charges of an account among which answers about some data are looked for."""
 
 
 class Priced(Protocol):
@@ -106,14 +111,24 @@ class Account:
         self._last_terms: tuple[object, PrivacyLoss | None, str] = (None, None, "")
 
     @property
+    def is_allowance(self) -> bool:
+        """True if one person pays from this account, and the account above it pays the same."""
+        return self.kind == journal.ALLOWANCE
+
+    @property
+    def kind_in_words(self) -> str:
+        """The kind of the account as people read it: population, block or allowance."""
+        return "allowance" if self.is_allowance else self.kind
+
+    @property
     def shared_id(self) -> int:
         """The account that is meant when the same question is found again: that above an allowance."""
-        return self.path[1][0] if self.kind == journal.ALLOWANCE else self.id
+        return self.path[1][0] if self.is_allowance else self.id
 
     @property
     def promising(self) -> Account:
         """The account whose limit protects people: that above an allowance, from which others pay, too."""
-        above = self.parent if self.kind == journal.ALLOWANCE else None
+        above = self.parent if self.is_allowance else None
         return self if above is None else above
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here
@@ -336,6 +351,37 @@ class Account:
             events.append(Event(row.id, body["at"], state, row.key, why, body["plan"], paid, by, principal))
         return events
 
+    def newest_answers(self, sources: Iterable[str], *, most: int = 20) -> Iterator[tuple[int, Any]]:
+        """Yield the newest stored answers about some data that this account paid for, each with its ledger entry.
+
+        ``sources`` are the digests of the data, and ``most`` the largest number of answers. They are answers that the
+        caller may see: none without a role that may, and none that is withheld or was erased, or whose question was.
+
+        >>> import pyarrow, tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     clinic = ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient")
+        ...     list(clinic.newest_answers(["no such data"]))
+        []
+        """
+        if not self.ledger.may_see_answers(self):
+            return
+        wanted, found = set(sources), 0
+        for charge in self._newest_charges(wanted):
+            try:
+                answer, _ = self.ledger.stored_answer(charge)
+            except (Refused, Unavailable):  # erased, or withheld
+                continue
+            yield charge.id, answer
+            found += 1
+            if found == check.count("most", most, least=1):
+                return
+
+    def _newest_charges(self, sources: set[str]) -> list[ChargeRow]:
+        """Return the newest charges about some data whose question was not erased, the newest first."""
+        with self.ledger.store.read() as transaction:
+            rows = [ChargeRow(*row) for row in transaction.rows("charges_newest", self.id, LOOKED_AT)]
+            return [row for row in rows if _has_question(transaction, row.id, sources)]
+
     def spent_by(self) -> list[Spender]:
         """The amounts that each person spent from this account and those below it, the most first.
 
@@ -378,7 +424,7 @@ class Account:
         self,
         dataset: str,
         *,
-        source: str | None = None,
+        source: Path | str | None = None,
         note: str = "",
         fixed: Mapping[str, str | None] | None = None,
         least_price: PrivacyLoss | None = None,
@@ -393,8 +439,10 @@ class Account:
         every plan on the source must cost (default: rho 0.0001 or epsilon 0.01). ``marks`` are further facts by which
         the same data are recognised under another name.
         """
-        if source is not None and os.path.isdir(source):
-            raise InvalidInput("source", shown(source), "a file, or a text that names the data; register each file")
+        source = os.fspath(source) if isinstance(source, Path) else source
+        if source is not None and (not isinstance(source, str) or os.path.isdir(source)):
+            allowed = "a file, or a text that names the data; register each file"
+            raise InvalidInput("source", shown(source) if isinstance(source, str) else source, allowed)
         if source is not None and os.path.isfile(source):
             place, status = real_path(source), os.stat(source)
             source, inode = f"file {place}", f"inode {status.st_dev}:{status.st_ino}"  # as tables.identity names them
@@ -470,6 +518,21 @@ class Account:
         """
         return registry.clear(self, why=why, end_running=end_running)
 
+    def end_running(self, *, dry_run: bool = False) -> list[int]:
+        """End the releases that run on closed data: they stay paid, without an answer. Return their charges.
+
+        An owner may do it at once. So a request to clear the failure does not wait for them.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     clinic = ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient")
+        ...     slow = clinic.charge(ts.zcdp(rho=0.1), why="a report", source="the table of visits").begin()
+        ...     clinic.charge(ts.zcdp(rho=0.1), why="another", source="the table of visits").begin().burn()
+        ...     clinic.end_running() == [slow.id]
+        True
+        """
+        return registry.end_running(self, dry_run=dry_run)
+
     def to_dict(self) -> dict[str, object]:
         """The account as plain data."""
         parent = self.parent
@@ -497,6 +560,13 @@ class Account:
 
     def _repr_html_(self) -> str:
         return views.account_html(self)
+
+
+def _has_question(transaction: Transaction, charge: int, sources: set[str]) -> bool:
+    """Return whether a charge is about some data and the text of its question is there."""
+    if journal.stored_entry(transaction, charge).get("source") not in sources:
+        return False
+    return not journal.is_new_format(transaction, charge) or transaction.row("text_at", charge, "request") is not None
 
 
 def _described(mechanism: object) -> str:

@@ -17,7 +17,7 @@ from tallystick.ledger import journal
 from tallystick.ledger.actions import ACTIONS, YES
 from tallystick.ledger.authority import FINISHING, PERSON, Act, Authority, Forbidden, State, Token, effect_of, seen
 from tallystick.ledger.texts import committed, opens
-from tallystick.ledger.users import name_in
+from tallystick.ledger.users import CHOSEN, name_in
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
@@ -72,12 +72,15 @@ def introduce(ledger: Ledger, transaction: Transaction, turn: Turn, operation: s
     book = ledger.writer.book_to_write(transaction)
     has_roles = book is not None and book.authority.since is not None
     known = ledger.acting if has_roles else None
-    own = _own_principal(ledger, transaction) if known is None else known.principal
+    if has_roles and known is None:
+        require_own_name(ledger)
+    own = _own_principal(ledger, transaction, book) if known is None else known.principal
     turn.act = act = known or Act(own or new_principal())
     if ledger.captured is not None:
         turn.capture = ledger.captured
+    turn.book = book
     if book is not None and has_roles:
-        turn.seen = _reader(book)
+        turn.seen, turn.items = _reader(book), book.items
         problem = None if book.authority.is_active(act.principal) else unknown(ledger)
         if problem is not None and operation not in FINISHING_OPERATIONS:
             raise problem
@@ -90,15 +93,27 @@ def introduce(ledger: Ledger, transaction: Transaction, turn: Turn, operation: s
         )  # fmt: skip
 
 
+def require_own_name(ledger: Ledger) -> None:
+    """Refuse a user whose name says nothing: roles are given to names."""
+    if ledger.subject.startswith(CHOSEN):
+        raise NotAuthorised(
+            "this process runs in a user namespace, where a user can take the name of another one. Nothing was "
+            "changed. Run it outside, as in: no 'unshare', no container without root",
+            code="chosen_name",
+        )
+
+
 def _reader(book: Book) -> Callable[[Mapping[str, Any]], tuple[int, ...]]:
     """Reads the state on which an entry depends."""
     return lambda entry: seen(effect_of(entry), book)
 
 
-def _own_principal(ledger: Ledger, transaction: Transaction) -> str | None:
-    """The id of the user, looked up once for a process; None if no entry names the user."""
-    known = ledger.writer.actors.get(ledger.subject) or principal_of(transaction, ledger.subject)
-    if known is not None:
+def _own_principal(ledger: Ledger, transaction: Transaction, book: Book | None) -> str | None:
+    """The id of the user, looked up once for a process, and again if it has ended; None if no entry names the user."""
+    known = ledger.writer.actors.get(ledger.subject)
+    if known is None or (book is not None and not book.authority.is_active(known)):
+        known = principal_of(transaction, ledger.subject)
+    if known is not None and transaction.turn.sealed is None:  # an entry of this transaction may still be undone
         ledger.writer.actors[ledger.subject] = known
     return known
 
@@ -109,25 +124,34 @@ def new_principal() -> str:
 
 
 def principal_of(transaction: Transaction, subject: str) -> str | None:
-    """The id of a subject, from the entry that names it; None if no entry does. The text alone proves nothing."""
-    for number, salt in transaction.rows("subject_entry", subject):
-        entry = journal.stored_entry(transaction, int(number))
-        if not opens(str(entry.get("subject")), str(salt), subject):
-            raise LedgerIntegrity(
-                f"the name in entry {number} was altered", remedies=[Remedy("verify_ledger")]
-            )  # fmt: skip
-        return str(entry["principal"] if entry["kind"] == "principal_add" else entry["act"][0])
+    """The id of a subject, from the newest entry that names it; None if no entry does.
+
+    The text alone proves nothing. One that was edited to be a subject's name does not keep the subject out.
+    """
+    numbers = [(int(number), str(salt)) for number, salt in transaction.rows("subject_entry", subject)]
+    for number, salt in reversed(numbers):
+        entry = journal.stored_entry(transaction, number)
+        if opens(str(entry.get("subject")), salt, subject):
+            return _named_by(entry)
+    if numbers:
+        raise LedgerIntegrity(f"the name in entry {numbers[0][0]} was altered", remedies=[Remedy("verify_ledger")])
     return None
+
+
+def _named_by(entry: Mapping[str, Any]) -> str:
+    """The principal that an entry names."""
+    return str(entry["principal"] if entry["kind"] == "principal_add" else entry["act"][0])
 
 
 def names_in(transaction: Transaction) -> dict[str, str]:
     """The names of principals by id, from the entries that name them. Erased names are absent."""
-    found = {}
-    for number, subject in transaction.rows("subjects"):
-        entry = journal.stored_entry(transaction, int(number))
-        principal = entry["principal"] if entry["kind"] == "principal_add" else entry["act"][0]
-        found[str(principal)] = name_in(str(subject))
-    return found
+    numbers = [int(number) for number, _ in transaction.rows("subjects")]
+    return {_named_by(journal.stored_entry(transaction, number)): name_at(transaction, number) for number in numbers}
+
+
+def name_at(transaction: Transaction, number: int) -> str:
+    """The name in an entry that names a principal, as it is shown."""
+    return name_in(journal.text_shown(transaction, number, "subject"))
 
 
 def unknown(ledger: Ledger) -> NotAuthorised:

@@ -258,9 +258,10 @@ class Authority:
         found = self.roles_of(act.principal, population)
         if act.via is None:
             return found
-        token = self.tokens[act.via]
-        reaches = token.population is None or token.population == population
-        return found & set(token.roles) if reaches else set()
+        token = self.tokens.get(act.via)
+        if token is None or token.population not in (None, population):
+            return set()
+        return found & set(token.roles)
 
     def holders(self, role: str, population: int | None) -> set[str]:
         """Principals with a role on a population; with None as in ``roles_of``."""
@@ -692,10 +693,20 @@ def _end(authority: Authority, case: _Case) -> None:
             case.require_role("stop_jobs", case.state.population(account))
         return
     is_over = charge.lease_until <= case.entry["at"]
-    if charge.principal == case.act.principal or is_over or _is_older(case):
+    if charge.principal == case.act.principal or is_over or _is_older(case) or _holds_up(case):
         return
     for account, _, _ in case.state.lines[charge.id]:
         case.require_role("end_running", case.state.population(account))
+
+
+def _holds_up(case: _Case) -> bool:
+    """True for the end of a charge that keeps an owner from opening the data of one of its populations again."""
+    closed = {
+        population
+        for (charge, population), (_, cleared, _) in case.state.quarantines.items()
+        if charge == case.entry["charge"] and cleared is None
+    }
+    return any(ACTIONS["end_running"].cell(case.roles(each)) == YES for each in closed)
 
 
 def _open_account(authority: Authority, case: _Case) -> None:
@@ -724,7 +735,10 @@ def _register(authority: Authority, case: _Case) -> None:
 
 
 def _clear(authority: Authority, case: _Case) -> None:
-    case.require_decided("clear", case.state.population(case.entry["account"]))
+    population = case.state.population(case.entry["account"])
+    is_own = all(each == population for _, each in case.entry["rows"])
+    case.require(is_own, "other_population", "it opens data of another population")
+    case.require_decided("clear", population)
 
 
 def _erase(authority: Authority, case: _Case) -> None:
@@ -745,7 +759,9 @@ def _change_key(authority: Authority, case: _Case) -> None:
 def _add_principal(authority: Authority, case: _Case) -> None:
     authority._judge_new_principal(case.entry)
     roles = case.roles(None)
-    case.require(bool(roles & {OWNER, OPERATOR}), "not_authorised", "this principal may not add principals")
+    case.require(
+        bool(roles & {OWNER, OPERATOR}), "not_authorised", "only owners and operators give roles to new people"
+    )
     is_machine = case.entry["person"] == MACHINE
     answers = case.entry["owner"] == (case.act.principal if is_machine else None)
     case.require(answers, "bad_principal", "a machine has the owner who adds it, and a person has no owner")
@@ -858,6 +874,9 @@ def _add_token(authority: Authority, case: _Case) -> None:
     )
     is_short = entry["at"] < entry["until"] <= entry["at"] + LONGEST_TOKEN
     case.require(is_short, "bad_token", "a token that ends at once, or after more than a year")
+    reach = case.state.accounts.get(entry["population"] or 0)
+    is_there = entry["population"] is None or (reach is not None and reach.parent_id is None)
+    case.require(is_there, "bad_population", "a token of a population that is not there")
     is_bound = entry["ceiling"] is None or entry["population"] is not None
     case.require(is_bound, "bad_token", "a ceiling of a token without a population")
     is_new = all(token.digest != entry["hash"] for token in authority.tokens.values())

@@ -9,7 +9,6 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from operator import is_
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +17,8 @@ from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Remedy, Un
 from tallystick.ledger import acting, erasure, first_write, governance, journal, opening, places, views
 from tallystick.ledger.account import Account, check_account
 from tallystick.ledger.authority import Act
-from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, encode_answer
+from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, check_text, checked, decode_answer, encode_answer
+from tallystick.ledger.combiner import combined
 from tallystick.ledger.copies import CopyLock
 from tallystick.ledger.erasure import Erased
 from tallystick.ledger.filters import LARGEST
@@ -29,7 +29,7 @@ from tallystick.ledger.pay import CHARGE_LEASE, FAILED, Charge, Receipt
 from tallystick.ledger.registry import DatasetRow, Registered, registered
 from tallystick.ledger.replay import FORMAT_2, FORMAT_3, Book, WriterKey
 from tallystick.ledger.signing import Signer
-from tallystick.ledger.store import Probe, Store, Transaction, tried
+from tallystick.ledger.store import Probe, Row, Store, Transaction, tried
 from tallystick.ledger.team import Team
 from tallystick.ledger.texts import Tags, committed, is_answer, opens
 from tallystick.ledger.transfer import ANSWERS, export_lines, import_lines
@@ -66,6 +66,9 @@ class Ledger:
     the newest entry that this host has seen. The charges in between are lost, and must be charged again by hand.
 
     Times are those of the PostgreSQL server, or of this host if the ledger is a file. ``clock`` replaces them in tests.
+
+    ``combine`` is for a service with many threads: charges that several threads make at the same time share one
+    transaction, one seal and one sync. Each of them returns when that transaction is durable.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Ledger:
         first_use: str | None = None,
         older: str | None = None,
         inspect: bool = False,
+        combine: bool = False,
     ) -> None:
         self.acting: Act | None = None
         self.captured: list[journal.Proposed] | None = None
@@ -88,6 +92,7 @@ class Ledger:
         is_there = expect_head is not None or older is not None or inspect
         create = create and not is_there  # a new ledger cannot contain a known head
         self._clock = clock
+        self._is_inspected = inspect
         config = _folder(config)
         self._config = config
         self._last: tuple[tuple[object, ...], Terms | None] = ((), None)
@@ -122,6 +127,8 @@ class Ledger:
             raise
         self.store.on_write(self._require_anchored)
         self.store.on_connect(self._check_connection)
+        if combine:
+            self.store = combined(self.store, self.writer)
 
     def _opened_store(
         self, place: Place | Path | str, create: bool, probe: Probe | None, *, is_accepted: bool
@@ -189,7 +196,7 @@ class Ledger:
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.acting = Act(checked("principal", principal), via)
+        other.acting = Act(str(checked("principal", principal)), via)
         return other
 
     def with_token(self, token: str) -> Ledger:
@@ -233,13 +240,14 @@ class Ledger:
 
     @property
     def has_roles(self) -> bool:
-        """True if every entry needs a role. Only a governed ledger has roles."""
-        return self.writer.watch.book.authority.since is not None
+        """True if every entry needs a role. Only a governed ledger has roles, and they do not end."""
+        return self.writer.has_roles or self.writer.watch.book.authority.since is not None
 
     @contextlib.contextmanager
     def write(self, operation: str, *, dry_run: bool = False) -> Iterator[Transaction]:
         """A write by who acts here: durable when the block ends, or with ``dry_run`` undone."""
-        with tried(self.store, operation, dry_run=dry_run or self.captured is not None) as transaction:
+        is_undone = dry_run or self.captured is not None
+        with tried(self.store, operation) if is_undone else self.store.write(operation) as transaction:
             turn = transaction.turn
             if isinstance(turn, journal.Turn):
                 turn.introduce = lambda changed, begun: acting.introduce(self, changed, begun, operation)
@@ -434,9 +442,10 @@ class Ledger:
         return self.now() + int(seconds * 1000)
 
     def head(self) -> Position:
-        """The newest entry's position and hash: an anchor to keep elsewhere."""
+        """The newest entry's position and hash, whose seal was checked if keys govern: an anchor to keep elsewhere."""
         with self.store.read() as transaction:
-            return journal.head(transaction)
+            book = None if self._is_inspected else self.believed(transaction)
+            return journal.head(transaction) if book is None else self.writer.watch.position
 
     # -- accounts
 
@@ -491,6 +500,7 @@ class Ledger:
 
     def account_row(self, name: str) -> AccountRow:
         """The account's numbers now."""
+        check_text("name", name)
         with self.store.read() as transaction:
             row = transaction.row("account_named", name)
             found = None if row is None else AccountRow(*row)
@@ -588,8 +598,8 @@ class Ledger:
         """A charge on several accounts, all or none, not yet taken: enter it, or call ``reserve()``."""
         for account in accounts:
             check_account(account)
-        _check_text("request", request)
-        _check_text("source", source)
+        check_text("request", request)
+        check_text("source", source)
         if not accounts or len({account.id for account in accounts}) != len(accounts):
             raise InvalidInput("accounts", [a.name for a in accounts], "one or more different accounts")
         terms = self._terms(loss, tuple(accounts), delta, request, source, older_request)
@@ -607,7 +617,7 @@ class Ledger:
         """Return the request with its cost, remembered for the last one: a busy service repeats its requests."""
         last, terms = self._last
         plan = (loss, delta, request, source, older_request, *accounts)
-        if terms is None or len(last) != len(plan) or not all(map(is_, last, plan)):
+        if terms is None or len(last) != len(plan) or not all(map(_is_known, last, plan)):
             amounts = [account.price(loss, delta=delta) for account in accounts]
             lines = tuple((account, amount.a0, amount.a1) for account, amount in zip(accounts, amounts, strict=True))
             terms = Terms.of(lines, loss.to_json(), request, source, older_request)
@@ -629,7 +639,7 @@ class Ledger:
             keys = self.writer.keys_now(transaction, None if anchor is None else Position(*anchor))
             final = journal.stored_entry(transaction, charge.last_seq)
             if keys:
-                self._require_told(transaction, charge.id, final)
+                self._require_told(transaction, charge.id, final, done)
             if keys and max(charge.id, charge.last_seq) < keys[0].added:
                 require_vouched(transaction, self.id, keys, charge.id, reserved, str(final.get("answer_hash")))
             if row is None and self._is_erased(transaction, charge.id):
@@ -637,7 +647,7 @@ class Ledger:
             if asked is not None:
                 self._require_asked(transaction, charge.id, reserved, asked)
             lines = []
-            for account_id, a0, a1 in reserved["lines"]:
+            for account_id, a0, a1 in journal.lines_of(reserved):
                 account = self._payer(transaction, account_id)
                 lines.append((account.id, account.name, account.filter, a0, a1))
         is_its = (final.get("kind"), final.get("charge")) == ("commit", charge.id)
@@ -651,6 +661,16 @@ class Ledger:
             int(done[0]), str(done[1]), final["at"],
         )  # fmt: skip
         return decode_answer(row[0]), receipt
+
+    def may_see_answers(self, account: Account) -> bool:
+        """True if who acts may see the stored answers of an account: in a ledger with roles, by the table of actions.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     ledger.may_see_answers(ledger.open("clinic", budget=ts.zcdp(rho=1), unit="patient"))
+        True
+        """
+        return self.may("replay", account.name)
 
     def _payer(self, transaction: Transaction, account_id: int) -> AccountRow:
         """An account that paid a stored charge; of a governed ledger as the chain has it."""
@@ -670,11 +690,12 @@ class Ledger:
         sources = journal.sources_alike((DatasetRow(*row) for row in rows), asked.about.source)
         journal.require_asked(transaction, charge_id, entry, asked, sources)
 
-    def _require_told(self, transaction: Transaction, charge_id: int, final: dict[str, Any]) -> None:
+    def _require_told(self, transaction: Transaction, charge_id: int, final: dict[str, Any], done: Row | None) -> None:
         """Refuse an answer that the chain of a governed ledger lacks, or calls erased or withheld. Rows do not count.
 
         A checkpoint lists no answers. For those before it a signature is enough, unless its key is retired: the thief
-        of a key can sign in place of an earlier entry.
+        of a key can sign in place of an earlier entry. ``done`` is the row of the last entry of the charge, whose
+        position a receipt names.
         """
         book = self.believed(transaction)
         if book is None:
@@ -693,6 +714,7 @@ class Ledger:
             raise Refused(f"the answer of ledger entry {charge_id} was erased. Asked again, it is charged again")
         if any(number == charge_id and row[1] is None for (number, _), row in book.quarantines.items()):
             raise Unavailable(FAILED)
+        self.writer.watch.require_position(transaction, done)
 
     def _is_erased(self, transaction: Transaction, charge_id: int) -> bool:
         """True if an entry says that the answer of a charge was erased."""
@@ -892,6 +914,17 @@ class Ledger:
         with self.store.read() as transaction:
             return list(self.writer.keys_now(transaction, None if anchor is None else Position(*anchor)))
 
+    def reason_of(self, entry: int) -> str:
+        """The reason of an entry: ``(erased)`` after an erasure, and empty if entries of this kind do not have one.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     ledger.reason_of(ledger.govern(why="a team uses it"))
+        'a team uses it'
+        """
+        with self.store.read() as transaction:
+            return str(journal.entry_body(transaction, entry).get("why", ""))
+
     def erase(self, *entries: int, why: str, answers: bool = False, dry_run: bool = False) -> Erased:
         """Remove the texts of these entries: reasons, keys and questions. ``answers`` removes answers as well.
 
@@ -967,7 +1000,8 @@ class Ledger:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Ledger {self.id[:8]} at entry {self.head().seq}>"
+        with self.store.read() as transaction:
+            return f"<Ledger {self.id[:8]} at entry {journal.head(transaction).seq}>"
 
     def _repr_html_(self) -> str:
         return views.ledger_html(self)
@@ -975,6 +1009,11 @@ class Ledger:
 
 _CHANGING: Final = AccountRow._fields.index("limit0")
 """The first column of an account that can change; those before it are fixed when it is opened."""
+
+
+def _is_known(one: object, two: object) -> bool:
+    """True for one object, and for two equal plain texts. Equal numbers can be written in two ways."""
+    return one is two or (type(one) is type(two) is str and one == two)
 
 
 def _edited_account(number: int) -> LedgerIntegrity:
@@ -986,14 +1025,6 @@ def _edited_account(number: int) -> LedgerIntegrity:
 def _check_number(argument: str, number: object, of: str) -> None:
     if type(number) is not int or not 0 < number <= LARGEST:
         raise InvalidInput(argument, number, f"the number of {of}")
-
-
-def _check_text(argument: str, text: object) -> None:
-    """Raise unless this is a text that a store can hold. No error quotes it: it may be long."""
-    if not isinstance(text, str):
-        raise InvalidInput(argument, type(text).__name__, "a text")
-    if text.encode(errors="replace").decode() != text:
-        raise InvalidInput(argument, "a text that is not UTF-8", "a text of Unicode characters")
 
 
 def _folder(config: object) -> Path | None:
@@ -1096,8 +1127,9 @@ def _checked_place(given: Place | Path | str) -> Place:
     text = str(given)
     if place.path is None:
         return place
-    if is_foreign_url(text) or "\0" in text or not text:
-        raise InvalidInput("ledger", shown(text), "a file path or a postgresql:// URL")
+    printable = text.encode(errors="replace").decode()
+    if is_foreign_url(text) or "\0" in text or not text or printable != text:
+        raise InvalidInput("ledger", shown(printable), "a file path in UTF-8 or a postgresql:// URL")
     if text == ":memory:":  # SQLite's word for a database that is gone with its process; here it would name a file
         raise InvalidInput("ledger", text, "a file path: a record that ends with its process records nothing")
     return place

@@ -62,6 +62,17 @@ def checked(argument: str, value: object, longest: int = NAME_LENGTH, *, empty: 
     return value
 
 
+def check_text(argument: str, text: object) -> None:
+    """Raise unless this is a text that a store can hold. No error quotes it: it may be long, or hold a password.
+
+    >>> check_text("name", "clinic")
+    """
+    if not isinstance(text, str):
+        raise InvalidInput(argument, type(text).__name__, "a text")
+    if text.encode(errors="replace").decode() != text:
+        raise InvalidInput(argument, "a text that is not UTF-8", "a text of Unicode characters")
+
+
 PLACEHOLDER: Final = "text"
 """The word that stands for a reason in help."""
 
@@ -304,6 +315,13 @@ def config_directory() -> Path:
     return home / "tallystick"
 
 
+def make_own_folder(folder: Path) -> None:
+    """Make a folder that only this user can open, and each missing one above it: a umask may let others write there."""
+    if not folder.is_dir():
+        make_own_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def own_file(path: Path | str, flags: int) -> int:
     """Open a small file of ours, mode 0600. A link in its place is refused: it could lead to any file of the user."""
     try:
@@ -337,6 +355,7 @@ class AnchorFile:
 
     def __init__(self, ledger_id: str, directory: Path | None = None) -> None:
         self.path = (directory or config_directory()) / "anchors" / ledger_id
+        self._name = str(self.path)  # every write reads it
         self._descriptor: int | None = None
         self._process = 0
         self._mutex = threading.Lock()
@@ -346,7 +365,7 @@ class AnchorFile:
     def read(self) -> Anchor | None:
         """The newest anchor on file or seen by this process, or None without an anchor."""
         try:  # by its name: a file that was put in its place counts; and plainly, because every write reads it
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self._name, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 written = os.read(descriptor, 128)
             finally:
@@ -414,7 +433,7 @@ class AnchorFile:
 
     def _open(self) -> int:
         if self._descriptor is None or self._process != os.getpid():
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_own_folder(self.path.parent)
             self._descriptor = own_file(self.path, os.O_RDWR | os.O_CREAT)
             self._process = os.getpid()
         return self._descriptor

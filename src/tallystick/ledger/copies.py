@@ -15,12 +15,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from tallystick.errors import Unavailable
-from tallystick.ledger.chain import config_directory, own_file
+from tallystick.ledger.chain import config_directory, make_own_folder, own_file
 from tallystick.place import shown
 
 WIDTH: Final = 64
@@ -41,29 +40,48 @@ class CopyLock:
         self.path = (directory or config_directory()) / "copies" / ledger_id
         self._name = str(self.path)  # every write opens it
 
-    @contextlib.contextmanager
-    def held(self, copy: str) -> Iterator[None]:
+    def held(self, copy: str) -> Held:
         """Hold the lock together with other writers of this copy; alone if the copy has no name."""
-        descriptor = self._open()  # one for each writer: threads with a common descriptor would have a common lock
-        try:
-            _wait(descriptor, copy)
-            yield
-        finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a forked child may have inherited the descriptor
-            os.close(descriptor)
+        return Held(self, copy)
 
-    def _open(self) -> int:
+    def open(self) -> int:
+        """A new descriptor of the file of the lock."""
         try:
             try:
                 return own_file(self._name, os.O_RDWR)
             except FileNotFoundError:
-                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_own_folder(self.path.parent)
                 return own_file(self._name, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise Unavailable(
                 f"The file {shown(self.path)} cannot be written ({error.strerror}). Nothing was written to the ledger. "
                 "Set TALLYSTICK_CONFIG_DIR to a directory that you can write and that is kept"
             ) from None
+
+
+class Held:
+    """The lock while one writer holds it."""
+
+    __slots__ = ("_copy", "_descriptor", "_lock")
+
+    def __init__(self, lock: CopyLock, copy: str) -> None:
+        self._lock, self._copy = lock, copy
+        self._descriptor = -1
+
+    def __enter__(self) -> None:
+        # one for each writer: threads with a common descriptor would have a common lock
+        self._descriptor = self._lock.open()
+        try:
+            _wait(self._descriptor, self._copy)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a forked child may have inherited the descriptor
+            os.close(descriptor)
 
 
 def _wait(descriptor: int, copy: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallystick.digits import decimal_down, decimal_up, typed
 from tallystick.errors import BelowLeastPrice, BudgetExceeded, Refused, Remedy, TallystickError
+from tallystick.ledger.actions import ANALYST
 from tallystick.ledger.filters import LARGEST, MOST_DELTA, UNITS_0, UNITS_1, USUAL_DELTA, Amount, Filter, as_written
 from tallystick.wording import noise_text
 
@@ -355,15 +356,19 @@ def _can_pay_loss(account: Account, text: str) -> bool:
 def higher_limits(account: Account, price: Amount) -> tuple[Remedy, ...]:
     """The limits at which a charge fits: of this account and of those above it that it exceeds, all together."""
     raised: list[tuple[str, str]] = []
+    allowances: list[str] = []
     for row, a0, a1 in account.short_accounts(price):
         limit = higher_limit(row, a0, a1)
         if row.state != "open" or not limit:
             return ()
         raised.append((limit[0]["account"], limit[0]["budget"]))
+        allowances += limit[0].get("allowances", [])
     if not raised:
         return ()
     (name, budget), *others = raised
-    facts = {"others": [list(each) for each in others]} if others else {}
+    facts: dict[str, Any] = {"others": [list(each) for each in others]} if others else {}
+    if allowances:
+        facts["allowances"] = allowances
     return (Remedy("raise_limit", account=name, budget=budget, **facts),)
 
 
@@ -377,7 +382,9 @@ def higher_limit(account: AccountRow, a0: int, a1: int, delta: float | None = No
     if raises_delta and Fraction(_round_up(second), UNITS_1) > MOST_DELTA:
         return ()
     budget = written(Filter.named(account.filter), first, second, account.adjacency)
-    facts = {} if delta is None else {"delta": delta}
+    facts: dict[str, Any] = {} if delta is None else {"delta": delta}
+    if account.kind == ANALYST:
+        facts["allowances"] = [account.name]
     return (Remedy("raise_limit", account=account.name, budget=budget, **facts),)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tallystick.digits import ledger_entries
 from tallystick.errors import InvalidInput, Refused, Unavailable
 from tallystick.ledger import journal
 from tallystick.ledger.chain import check_reason
@@ -45,7 +46,7 @@ def erase(ledger: Ledger, numbers: Iterable[int], *, answers: bool, why: str, dr
         texts = [number for number in wanted if transaction.rows("texts_of", number)]
         stored = [number for number in wanted if answers and transaction.row("answer_of", number)]
         if not texts and not stored:
-            raise Refused(f"nothing is left to erase of ledger entries {', '.join(map(str, wanted))}")
+            raise Refused(f"nothing is left to erase of {ledger_entries(wanted)}")
         position = journal.append(
             transaction, "erase", ledger.now(),
             principal=ledger.principal, why=committed(why), entries=texts, answers_of=stored,

@@ -269,6 +269,8 @@ class Watch:
     position: Position = START
     notes: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Salts and texts that were found to open a commitment."""
+    ancestors: set[Position] = field(default_factory=set)
+    """Earlier positions that were found to lead to this one."""
 
     def follow(self, transaction: Transaction, ledger: str, trusted: set[str], sealed: int) -> None:
         """Replay the entries that are new since the last call.
@@ -295,6 +297,28 @@ class Watch:
             self.book.signed_from = LARGEST
             self._replay(transaction, self._new_entries(transaction))
 
+    def follow_own(self, transaction: Transaction, turn: journal.Turn) -> bool:
+        """Apply the entries of a turn as they were made. False if they cannot be: then ``follow`` reads them.
+
+        The chain up to the turn was replayed, and its newest entry was sealed or its seal was checked. No other
+        writer has a turn meanwhile. The rows must be those that were made, so their hashes and their form are known.
+        What their signatures cover came from this state, or from the turn itself.
+        """
+        is_replayed = bool(self.position.seq) and self.position == turn.first
+        if not is_replayed:
+            return False
+        rows = transaction.rows("entries_after", turn.first.seq - 1, BATCH)
+        is_there = bool(rows) and rows[0][:2] == turn.first
+        if not is_there or rows[1:] != [each.row for each in turn.written]:
+            return False
+        self.book.signed_from = LARGEST
+        for each in turn.written:
+            if each.before != self.position:
+                self.forget()
+                raise _altered(f"entry {each.position.seq} does not follow the newest entry")
+            self._apply(*each.row, each.plain)
+        return True
+
     def _replay(self, transaction: Transaction, rows: list[Row] | None) -> None:
         """Apply these entries and all after them."""
         while rows:
@@ -320,14 +344,12 @@ class Watch:
     def forget(self) -> None:
         """Begin again with the next turn."""
         self.book, self.position = Book(), START
+        self.ancestors.clear()
 
-    def _apply(self, seq: int, stored: str, body: str) -> None:
+    def _apply(self, seq: int, stored: str, body: str, made: dict[str, Any] | None = None) -> None:
+        """Apply one entry. ``made`` are its fields if this turn made it."""
         try:
-            if seq != self.position.seq + 1 or link(self.position.hash, body) != stored:
-                raise Broken(f"entry {seq} does not have its hash: it or an earlier entry was altered")
-            entry = fields_of(seq, body)
-            if seq >= self.book.signed_from and canonical(entry) != body:
-                raise Broken(f"entry {seq} is not canonical JSON")
+            entry = self._read(seq, stored, body) if made is None else made
             self.book.apply(seq, body, entry)
             self.position = Position(seq, stored)
         except (Broken, Refused, ValueError, RecursionError) as problem:
@@ -336,6 +358,15 @@ class Watch:
         except BaseException:
             self.forget()  # interrupted: half of the entry may be in the book
             raise
+
+    def _read(self, seq: int, stored: str, body: str) -> dict[str, Any]:
+        """The fields of the next entry."""
+        if seq != self.position.seq + 1 or link(self.position.hash, body) != stored:
+            raise Broken(f"entry {seq} does not have its hash: it or an earlier entry was altered")
+        entry = fields_of(seq, body)
+        if seq >= self.book.signed_from and canonical(entry) != body:
+            raise Broken(f"entry {seq} is not canonical JSON")
+        return entry
 
     def require_entries(self, transaction: Transaction) -> None:
         """Raise ``LedgerIntegrity`` if the entry of a registration was altered. Marks of data are in entries alone."""
@@ -380,6 +411,18 @@ class Watch:
                 name = name_among(retired, known, [source])
                 if name is not None:
                     raise refusal_of_retired(name)
+
+    def require_position(self, transaction: Transaction, row: Row | None) -> None:
+        """Raise ``LedgerIntegrity`` unless an entry leads to the replayed end, with the number and hash of its row.
+
+        A receipt names both. A host that opens the ledger for the first time believes the hash.
+        """
+        if row is None:
+            raise _altered("an entry is missing")
+        found = Position(int(row[0]), str(row[1]))
+        if found not in self.ancestors:
+            require_chain(transaction, found, self.position)
+            self.ancestors.add(found)
 
     def require_read(self, rows: Sequence[DatasetRow], bodies: Mapping[int, Any]) -> None:
         """Raise ``LedgerIntegrity`` unless these registrations, with notes and entries, are those of the chain."""
@@ -439,6 +482,8 @@ class Writer:
     """Ids of the users who acted in this process, by their names."""
     newest: tuple[str, int, int | None] = ("", 0, None)
     """Hash, time and governing entry of the newest entry that was looked at."""
+    has_roles: bool = False
+    """True once a turn has begun after an entry that began roles. It stays true while the chain is replayed again."""
 
     def read_ahead(self, transaction: Transaction) -> None:
         """Replay what others wrote, while one of them has its turn. What is wrong with it is said in our turn."""
@@ -449,6 +494,8 @@ class Writer:
     def begin(self, transaction: Transaction, newest: Position, anchor: Position | None) -> journal.Turn:
         """Note the start of a turn; refuse a governed ledger whose newest entry is not sealed."""
         _, at, governed = self._looked_at(transaction, newest)
+        if self.watch.position == newest and self.watch.book.authority.since is not None:
+            self.has_roles = True
         turn = journal.Turn(newest, at, self.ledger, governed)
         if anchor is not None and anchor != newest:
             self.require_known(transaction, newest, governed, anchor)
@@ -531,11 +578,22 @@ class Writer:
         if turn.governed is None:
             return None
         keys = self.keys_at(transaction, turn.governed, turn.first)
-        trusted = {key.public for key in keys if key.retired is None}
-        self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
+        if self.watch.position != turn.first:  # else all up to the newest entry of this transaction was replayed
+            trusted = {key.public for key in keys if key.retired is None}
+            self.watch.follow(transaction, self.ledger, trusted, (turn.sealed or turn.first).seq)
         self.watch.require_end(turn.first)
         self.require_keys(keys)
         return self.watch.book
+
+    def end_block(self, transaction: Transaction) -> None:
+        """Replay what a block of a combined transaction wrote. What breaks a rule then undoes this block alone."""
+        turn, latest = transaction.turn, Position(*(transaction.latest or START))
+        if turn.governed is None or latest == turn.first:
+            return
+        if not self.watch.follow_own(transaction, turn):
+            trusted = {key.public for key in self.keys[1] if key.retired is None}
+            self.watch.follow(transaction, self.ledger, trusted, (turn.sealed or turn.first).seq)
+        self.watch.require_end(latest)
 
     def end(self, transaction: Transaction) -> None:
         """Seal what was written in a turn, once the tables agree with the chain."""
@@ -550,9 +608,10 @@ class Writer:
         transaction.run("seal_insert", newest.seq, turn.signer.public, signature)
         is_changed = turn.governed is not None and turn.governed > turn.first.seq
         keys = keys_of(transaction, self.ledger, turn.governed, newest) if is_changed else self.keys[1]
-        is_first = keys[0].added > turn.first.seq  # what the owner vouches for is compared with the whole chain
-        trusted = {key.public for key in keys if key.retired is None and not is_first}
-        self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
+        if not self.watch.follow_own(transaction, turn):
+            is_first = keys[0].added > turn.first.seq  # what the owner vouches for is compared with the whole chain
+            trusted = {key.public for key in keys if key.retired is None and not is_first}
+            self.watch.follow(transaction, self.ledger, trusted, turn.first.seq)
         self.watch.require_end(newest)
         self.require_keys(keys)
         self.watch.require_tables(transaction)

@@ -11,9 +11,11 @@ Each function runs inside one write transaction and appends exactly one entry, o
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import BelowLeastPrice, IdempotencyConflict, LedgerIntegrity, Quarantined, Refused, Remedy
@@ -24,6 +26,7 @@ from tallystick.ledger.filters import LARGEST, UNITS_0, Amount, Filter
 from tallystick.ledger.retirement import require_not_retired
 from tallystick.ledger.store import Row, Transaction
 from tallystick.ledger.texts import (
+    ALTERED,
     AUTO,
     ERASED,
     NAMED,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.acting import Judge
     from tallystick.ledger.authority import Act
     from tallystick.ledger.registry import DatasetRow
+    from tallystick.ledger.replay import Book
     from tallystick.ledger.signing import Signer
 
 
@@ -105,8 +109,7 @@ class Line(NamedTuple):
         return self.path[-1][0]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """Request of a caller for a charge; nothing in it comes from data."""
 
     principal: str
@@ -122,7 +125,7 @@ class Request:
     named: bool = True  # False: the key was made up just now, so no caller can have used it
     beside: tuple[str, ...] = ()  # digests of the other sources that are read, of a join
     item: tuple[int, int] | None = None  # the stream that paid for this, and the number of the item
-    software: Mapping[str, str] = field(default_factory=dict)  # versions of the programs that read the data
+    software: Mapping[str, str] = MappingProxyType({})  # versions of the programs that read the data
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +203,29 @@ class Proposed(NamedTuple):
     was: tuple[int, ...] | None
 
 
+class Written(NamedTuple):
+    """An entry that this turn made, and the one that it follows."""
+
+    before: Position
+    position: Position
+    body: str
+    entry: dict[str, Any]
+
+    @property
+    def row(self) -> tuple[int, str, str]:
+        """The row that the store must have."""
+        return self.position.seq, self.position.hash, self.body
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The fields as plain data. Lists and objects of other kinds belong to a caller, who may change them."""
+        return self.entry if self.entry["kind"] in CHARGE_KINDS else fields_of(self.position.seq, self.body)
+
+
+CHARGE_KINDS: Final = frozenset(("reserve", "begin", "lease", "start", "commit", "burn", "refund"))
+"""Kinds of entries that are made on this page, of plain data that no caller has."""
+
+
 @dataclass(slots=True)
 class Turn:
     """Notes of a writer at the start of its turn: the newest entry, its time, and the newest entry about keys."""
@@ -221,10 +247,30 @@ class Turn:
     """Takes the entries of a turn that is undone: what a request asks for."""
     seen: Callable[[Mapping[str, Any]], tuple[int, ...]] | None = None
     """The state that an effect depends on, before a turn that is undone."""
+    items: Collection[tuple[int, int]] = ()
+    """Items of streams that were used, in a ledger with roles: each principal has own keys, and items are for all."""
     started: list[int] = field(default_factory=list)
     """Charges that began or started in this turn."""
     beside: set[str] = field(default_factory=set)
     """Digests of the other sources that these charges read."""
+    sealed: Position | None = None
+    """The entry whose seal was checked, if other blocks of the same transaction wrote after it (combiner.py)."""
+    written: list[Written] = field(default_factory=list)
+    """The entries of this turn."""
+    book: Book | None = None
+    """The state before this turn that the chain of a governed ledger gives."""
+
+    def beginning(self, transaction: Transaction, charge: ChargeRow) -> Mapping[str, Any]:
+        """Fields of the entry that began a charge, for a signature: as they were replayed, or made in this turn."""
+        made = next((each.entry for each in self.written if each.position.seq == charge.id), None)
+        if made is not None:
+            return made
+        if self.book is None or charge.id not in self.book.begun:
+            raise lost(charge)  # by the chain it does not run, whatever its row says
+        row = transaction.row("entry_at", charge.id)
+        if row is None or digest(str(row[2])) != self.book.digests.get(charge.id):
+            raise LedgerIntegrity(f"entry {charge.id} was altered", remedies=[Remedy("verify_ledger")])
+        return self.book.begun[charge.id]
 
     @classmethod
     def note_start(cls, transaction: Transaction, charge_id: int, beside: Sequence[str] = ()) -> None:
@@ -249,23 +295,25 @@ def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Posit
         fields |= {"governed": turn.governed} if turn.governed is not None else {}
         fields |= {"act": [*turn.act[:2], under]} if turn.act is not None else {}
     last = head(transaction)
+    found = {name: value for name, value in fields.items() if isinstance(value, Text)}
     entry = {"kind": kind, "at": at, **with_commitments(fields)}
     if isinstance(turn, Turn) and turn.judge is not None:
         turn.judge(last.seq + 1, entry)
     if isinstance(turn, Turn) and turn.capture is not None:
         _require_effect(kind)
-        found = {name: value for name, value in fields.items() if isinstance(value, Text)}
         turn.capture.append(Proposed(entry, found, None if turn.seen is None else turn.seen(entry)))
     body = canonical(entry)
     position = Position(last.seq + 1, link(last.hash, body))
     transaction.run("entry_insert", position.seq, position.hash, body)
-    texts = [(position.seq, name, value.salt, value.body) for name, value in fields.items() if isinstance(value, Text)]
+    texts = [(position.seq, name, text.salt, text.body) for name, text in found.items()]
     if len(texts) == 3:
         transaction.run("text_insert_3", *texts[0], *texts[1], *texts[2])
     else:
         for text in texts:
             transaction.run("text_insert", *text)
     transaction.latest = position
+    if isinstance(turn, Turn):
+        turn.written.append(Written(last, position, body, entry))
     return position
 
 
@@ -311,6 +359,15 @@ def linked_entry(transaction: Transaction, position: Position) -> dict[str, Any]
     if row is None or before is None or link(str(before[1]), str(row[2])) != position.hash:
         raise LedgerIntegrity(f"entry {position.seq} was altered", remedies=[Remedy("verify_ledger")])
     return fields_of(position.seq, str(row[2]))
+
+
+def text_shown(transaction: Transaction, seq: int, name: str) -> str:
+    """A text beside the chain, as people may read it: one that was edited in the store is not shown."""
+    row = transaction.row("text_at", seq, name)
+    if row is None:
+        return ERASED
+    salt, body = map(str, row)
+    return body if opens(str(stored_entry(transaction, seq).get(name)), salt, body) else ALTERED
 
 
 def entry_body(transaction: Transaction, seq: int) -> dict[str, Any]:
@@ -470,7 +527,7 @@ def _is_about(
     """True if the first entry of a charge is about this request, on one of these sources if it names one."""
     if "space" not in entry:  # of format 2
         return entry.get("request") in [request_digest(about.lines, about.plan, text) for text in about.texts]
-    if entry.get("plan") != about.plan or shared_lines(transaction, entry.get("lines", [])) != about.lines:
+    if entry.get("plan") != about.plan or shared_lines(transaction, lines_of(entry)) != about.lines:
         return False
     if about.source is not None and entry.get("source") not in sources:
         return False
@@ -488,6 +545,20 @@ def sources_alike(datasets: Iterable[DatasetRow], source: str | None) -> set[str
     rows = list(datasets)
     names = {row.name for row in rows if row.source == source}
     return {source, *(row.source for row in rows if row.name in names and row.source is not None)}
+
+
+def lines_of(entry: Mapping[str, Any]) -> list[tuple[int, int, int]]:
+    """The account and the amounts of each line in the first entry of a charge. Raise ``LedgerIntegrity`` without them.
+
+    >>> lines_of({"lines": [[2, 10, 0]]})
+    [(2, 10, 0)]
+    """
+    lines: list[tuple[Any, Any, Any]] | None = None
+    with contextlib.suppress(KeyError, TypeError, ValueError):
+        lines = [(account, a0, a1) for account, a0, a1 in entry["lines"]]
+    if lines is None or not all(type(number) is int for line in lines for number in line):
+        raise LedgerIntegrity("the first entry of a charge was altered", remedies=[Remedy("verify_ledger")])
+    return lines
 
 
 def shared_lines(transaction: Transaction, lines: Sequence[Sequence[int]]) -> tuple[tuple[int, int, int], ...]:
@@ -524,7 +595,8 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     higher fence, so that its first holder can no longer start it, or given back if another principal made it; an
     expired execution is burned.
     """
-    has_roles = isinstance(transaction.turn, Turn) and transaction.turn.judge is not None
+    turn = transaction.turn
+    has_roles = isinstance(turn, Turn) and turn.judge is not None
     known = None
     if request.named:
         known = charge_under(transaction, request.principal, request.space, request.key, has_roles=has_roles)
@@ -533,6 +605,8 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     if known is not None:
         require_same(transaction, known, request.about)
         refund(transaction, known, at, why="lease expired", principal=request.principal)
+    if isinstance(turn, Turn) and request.item in turn.items:
+        raise IdempotencyConflict(f"key {request.key!r} is that of an item which another principal took")
     if request.source is not None:
         admit(transaction, request.source, request.lines)
         require_not_retired(transaction, request.beside)
@@ -544,15 +618,15 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
         transaction,
         "begin" if started else "reserve",
         at,
-        principal=request.principal,
+        principal=str(request.principal),
         space=request.space,
         key=key,
         request=about,
         why=why,
         software=dict(request.software),
-        plan=request.plan,
+        plan=str(request.plan),
         plan_hash=request.plan_hash,
-        source=request.source,
+        source=None if request.source is None else str(request.source),
         lines=[[line.account_id, line.a0, line.a1] for line in request.lines],
         lease_until=request.lease_until,
         **({} if request.item is None else {"item": list(request.item)}),
@@ -723,9 +797,7 @@ def _signed(transaction: Transaction, charge: ChargeRow, answer_hash: str) -> di
     turn = transaction.turn
     if not isinstance(turn, Turn) or turn.signer is None:
         return {}
-    begun = stored_entry(transaction, charge.id)
-    if "plan_hash" not in begun:
-        raise LedgerIntegrity(f"entry {charge.id} does not begin a charge", remedies=[Remedy("verify_ledger")])
+    begun = turn.beginning(transaction, charge)
     terms = answer_terms(turn.ledger, charge.id, charge.fence, begun, answer_hash)
     return {"release_key": turn.signer.public, "signature": turn.signer.sign(terms)}
 

@@ -336,14 +336,14 @@ def limits_of(transaction: Transaction, account_id: int) -> list[tuple[int, tupl
     while rows := transaction.rows("entries_after", last, _ENTRIES_AT_ONCE):
         for seq, stored, text in rows:
             previous = link(previous, text)
-            if previous != stored:
+            if (seq, stored) != (last + 1, previous):
                 raise LedgerIntegrity(f"entry {seq} was altered", remedies=[Remedy("verify_ledger")])
             body = json.loads(text)
             is_raise = body["kind"] == "raise" and body["account"] == account_id
             if seq == account_id or is_raise:
                 first, second = body["limit"]
                 limits.append((seq, (first, second)))
-        last = rows[-1][0]
+            last = seq
     if (last, previous) != journal.head(transaction):
         raise LedgerIntegrity(f"entries after {last} are missing", remedies=[Remedy("verify_ledger")])
     return limits

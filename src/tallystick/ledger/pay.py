@@ -18,7 +18,6 @@ import os
 import sys
 import threading
 import time
-import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -379,6 +378,8 @@ class Valued:
 # A charge in the hands of its owner: start it, give it an answer and get a receipt, or let it go.
 
 CHARGE_LEASE: Final = 24 * 3600.0
+_KEY_BYTES: Final = 16
+"""Random bytes of a key that no caller gave."""
 HOW_TO_CHARGE: Final = (
     "To charge it now, call account.pay(loss, why=...). To charge it for a block of code, write: "
     "with account.charge(loss, why=...) as charge"
@@ -413,7 +414,7 @@ class Charge:
         self._ledger = ledger
         self._terms = terms
         self._why = check_reason(why)
-        self._key = uuid.uuid4().hex if key is None else checked("key", key)
+        self._key = os.urandom(_KEY_BYTES).hex() if key is None else checked("key", key)
         self._space = space_of(self._key)
         self._named = key is not None  # False: the key was made up just now, so no caller can have used it
         self._lease = lease
@@ -508,29 +509,13 @@ class Charge:
         self._is_forgotten = False
         add_charge(self)
         ledger, terms, until = self._ledger, self._terms, self._ledger.lease_end(self._lease)
-        wanted = Request(
-            principal=ledger.principal,
-            key=str(self._key),
-            space=self._space,
-            why=self._why,
-            plan=terms.plan,
-            plan_hash=terms.plan_hash,
-            lines=terms.asked,
-            lease_until=until,
-            about=terms.about,
-            source=terms.source,
-            named=self._named,
-            beside=self.beside,
-            item=self.item,
-            software=versions() if terms.source is not None else {},
-        )
-        self._named = True
         if terms.source is not None:
             ledger.recover()  # a worker that was killed closes its source, too
         stored = None
         try:
             with ledger.write("begin" if started else "reserve") as transaction:
                 at = ledger.now()
+                wanted = self._wanted(until)  # in the turn: before it, this process may not know who acts
                 claim = journal.reserve(transaction, wanted, at, started=started)
                 if claim.fresh and text is not None:
                     stored = journal.commit(transaction, claim.charge, text, at)
@@ -540,6 +525,27 @@ class Charge:
             raise occupied(ledger, claim.charge, self._asked)
         self._row = claim.charge
         return stored
+
+    def _wanted(self, until: int) -> Request:
+        """The request of this charge, by who acts now."""
+        terms, is_named = self._terms, self._named
+        self._named = True  # a caller who asks again has the key
+        return Request(
+            principal=self._ledger.principal,
+            key=str(self._key),
+            space=self._space,
+            why=self._why,
+            plan=terms.plan,
+            plan_hash=terms.plan_hash,
+            lines=terms.asked,
+            lease_until=until,
+            about=terms.about,
+            source=terms.source,
+            named=is_named,
+            beside=self.beside,
+            item=self.item,
+            software=versions() if terms.source is not None else {},
+        )
 
     def take_and_commit(self, answer: Any = None) -> Receipt:
         """Take the amount and commit a public answer in one transaction: a failure leaves all of it or nothing."""

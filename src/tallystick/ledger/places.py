@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tallystick.errors import LedgerIntegrity, Remedy, Unavailable
-from tallystick.ledger.chain import config_directory, digest, own_file
+from tallystick.ledger.chain import config_directory, digest, make_own_folder, own_file
 from tallystick.place import Place, shown
 from tallystick.regular_file import real_path
 
@@ -27,9 +27,14 @@ LONGEST: Final = 65536
 """Bytes of a record that are read."""
 
 
-def names_of_file(path: Path) -> tuple[str, ...]:
+FILE: Final = "file "
+"""Beginning of the name of a file."""
+
+
+def names_of_file(path: Path) -> tuple[str, str]:
     """Return the names under which a file is remembered: as it was given, and with its links resolved."""
-    return f"file {os.path.abspath(path)}", f"file {real_path(path)}"
+    real = real_path(path)  # first: it says what is wrong if the working folder is gone
+    return f"{FILE}{os.path.abspath(path)}", f"{FILE}{real}"
 
 
 def name_of_url(place: Place) -> str:
@@ -135,7 +140,7 @@ class KnownPlaces:
         """Remember the ledger under every name of the place, and return the records."""
         for name, path in self._paths.items():
             try:
-                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_own_folder(path.parent)
                 _replace(path, f"{ledger_id} {_one_line(name)}\n{self._inside}".encode(errors="backslashreplace"))
             except OSError as error:
                 raise Unavailable(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,10 +26,12 @@ from tallystick.ledger.store import (
     NotChecked,
     Probe,
     Row,
+    elapsed,
     pending,
     unlocked,
 )
 from tallystick.ledger.texts import Tags
+from tallystick.ledger.users import role_in
 from tallystick.place import Place
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ CLOCK_AGE: Final = 60.0
 NO_SCHEMA: Final = (
     "a place whose search path leads to a schema that exists and that this role may use (GRANT USAGE ON SCHEMA ...)"
 )
+HAS_ROLE: Final = "SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = %s"
 SERVER: Final = (
     "SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system()), oid FROM pg_catalog.pg_database "
     "WHERE datname = pg_catalog.current_database()"
@@ -72,17 +74,23 @@ READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 TABLES: Final = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = pg_catalog.current_schema()"
 ALONE: Final = ""
 """Name of every copy in a database. A copied server has the names of the first one, and writers queue there anyhow."""
+UNCOUNTED: Final = frozenset(name for name in STATEMENTS if name.endswith(("_insert", "_insert_3")))
+"""Statements that change one row or fail. In a pipeline the next statement is sent before their results are there."""
+ATTEMPTS: Final = 3
+"""Errors of a pipeline that are passed over before it must be ready again: each attempt reports one."""
 _DIALECT: Final = {name: sql.replace("?", "%s") for name, sql in STATEMENTS.items()}
 
 
 class PostgresTransaction:
     """Named statements on one connection."""
 
-    __slots__ = ("_execute", "_probe", "latest", "seen", "tags", "turn")
+    __slots__ = ("_execute", "_is_confirmed", "_probe", "latest", "pipeline", "seen", "tags", "turn")
 
     def __init__(self, connection: psycopg.Connection[Row], probe: Probe | None, tags: Tags | None = None) -> None:
         self._execute: Any = connection.execute
         self._probe = probe
+        self.pipeline: psycopg.Pipeline | None = None
+        self._is_confirmed = True
         self.latest: tuple[int, str] | None = None
         self.tags = tags
         self.turn: Any = None
@@ -92,20 +100,51 @@ class PostgresTransaction:
         """Run a named statement; return how many rows it changed."""
         if self._probe:
             self._probe(f"before {statement}")
-        changed = int(self._execute(_DIALECT[statement], values).rowcount)
+        if self.pipeline is not None:
+            changed = self._sent(self.pipeline, statement, values)
+        else:
+            changed = int(self._execute(_DIALECT[statement], values).rowcount)
         if self._probe:
             self._probe(f"after {statement}")
         return changed
 
+    def _sent(self, pipeline: psycopg.Pipeline, statement: str, values: tuple[Any, ...]) -> int:
+        """Send a statement, and wait for its result if that matters. A block ends when all its results are there."""
+        if statement == "savepoint_undo":
+            _await_all(pipeline)
+        if statement == "savepoint_release" and not self._is_confirmed:
+            pipeline.sync()
+        cursor = self._execute(_DIALECT[statement], values)
+        if statement in ("savepoint", "savepoint_release"):
+            return 0
+        if statement in UNCOUNTED:
+            self._is_confirmed = False
+            return 1
+        pipeline.sync()
+        self._is_confirmed = True
+        return int(cursor.rowcount)
+
     def rows(self, statement: str, *values: Any) -> list[Row]:
         """Run a named query; return all its rows."""
         rows: list[Row] = self._execute(_DIALECT[statement], values).fetchall()
+        self._is_confirmed = True
         return rows
 
     def row(self, statement: str, *values: Any) -> Row | None:
         """Run a named query; return its first row."""
         row: Row | None = self._execute(_DIALECT[statement], values).fetchone()
+        self._is_confirmed = True
         return row
+
+
+def _await_all(pipeline: psycopg.Pipeline) -> None:
+    """Wait until the server is ready again after a statement that failed: it skips those that were sent after it."""
+    import psycopg
+
+    for _ in range(ATTEMPTS):
+        with contextlib.suppress(psycopg.Error):
+            return pipeline.sync()
+    return pipeline.sync()
 
 
 PATH_SOURCE: Final = "SELECT source, setting FROM pg_catalog.pg_settings WHERE name = 'search_path'"
@@ -260,20 +299,30 @@ class PostgresStore:
             [name] = self._connected().execute("SELECT session_user").fetchone() or [""]
         return f"database role {name}"
 
-    def seconds(self) -> float:
-        """Seconds since 1970 by the server's clock, so that clients whose clocks differ agree when a lease ends."""
+    def lacks(self, subject: str) -> bool:
+        """True for a role that the server does not have."""
+        name = role_in(subject)
+        if name is None:
+            return False
         with self._mutex, self._translated():
-            connection = self._connected()
-            if _elapsed() - self._clock[1] > CLOCK_AGE:
-                self._set_clock(connection)
+            return self._connected().execute(HAS_ROLE, (name,)).fetchone() is None
+
+    def seconds(self) -> float:
+        """Seconds since 1970 by the server's clock, so that clients whose clocks differ agree when a lease ends.
+
+        The time is known for a while, so this seldom waits for a thread that has the connection.
+        """
+        if self._process != os.getpid() or elapsed() - self._clock[1] > CLOCK_AGE:
+            with self._mutex, self._translated():
+                self._set_clock(self._connected())
         server, then = self._clock
-        return server + (_elapsed() - then)
+        return server + (elapsed() - then)
 
     def _set_clock(self, connection: psycopg.Connection[Row]) -> None:
         """Ask the server for its time."""
         row = connection.execute(NOW).fetchone()
         if row is not None:
-            self._clock = float(row[0]), _elapsed()
+            self._clock = float(row[0]), elapsed()
 
     @contextlib.contextmanager
     def _transaction(self, connection: psycopg.Connection[Row], *begin: str) -> Iterator[None]:
@@ -357,7 +406,8 @@ class PostgresStore:
         if skipped:
             raise Refused(
                 f"erased texts are still in the files of the ledger {self.place}, because this role does not own its "
-                f"tables ({skipped[0]}). The role that owns them must purge it"
+                f"tables ({skipped[0]}). Purge as an administrator who is a member of the role that owns them, "
+                "with %20-crole%3Dts_owner at the end of the options of the place"
             )
 
     def log_failure(self, line: str) -> None:
@@ -451,6 +501,20 @@ class PostgresStore:
                 problem.__context__ = None  # "from None" hides it from tracebacks alone
                 raise
 
+    def translated(self) -> contextlib.AbstractContextManager[None]:
+        """Turn the driver's errors into tallystick's."""
+        return self._translated()
+
+    @contextlib.contextmanager
+    def pipelined(self, transaction: PostgresTransaction) -> Iterator[None]:
+        """Send statements of this transaction before the results of earlier ones are there."""
+        with self._connected().pipeline() as pipeline:
+            transaction.pipeline = pipeline
+            try:
+                yield
+            finally:
+                transaction.pipeline = None
+
     def close(self) -> None:
         """Let go of the connection."""
         with self._mutex:
@@ -461,13 +525,6 @@ class PostgresStore:
 
 class _Undone(Exception):
     """Leaves a transaction that is not to be committed."""
-
-
-def _elapsed() -> float:
-    """Seconds since this host started, sleep included. Setting the clock of the host does not change it."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
 
 
 def _quoted(name: str) -> str:
@@ -486,4 +543,9 @@ def _explained(place: Place, error: Exception) -> TallystickError | None:
     reason = error.diag.message_primary or type(error).__name__
     if isinstance(error, psycopg.errors.RaiseException | psycopg.IntegrityError):
         return LedgerIntegrity(f"the ledger {place} refused an inconsistent change: {reason}")
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return Unavailable(
+            f"this role may not use the ledger {place} so: {reason}; nothing was granted. tallystick reads all tables "
+            "of a ledger, and adds rows. Use a role that may, such as ts_keeper or a member of it"
+        )
     return Unavailable(f"the ledger {place} cannot be used now: {reason}; nothing was granted")

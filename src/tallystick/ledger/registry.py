@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tallystick.errors import InvalidInput, Refused, Remedy, Retired, Unavailable
 from tallystick.ledger import journal, retirement
 from tallystick.ledger.budget import Budget
-from tallystick.ledger.chain import PLAN_LENGTH, check_reason, checked, digest
+from tallystick.ledger.chain import PLAN_LENGTH, check_reason, check_text, checked, digest
 from tallystick.ledger.filters import Amount
 from tallystick.ledger.journal import ChargeRow, default_least
 from tallystick.ledger.texts import committed
@@ -114,8 +114,8 @@ def register(
     checked("note", note, PLAN_LENGTH, empty=True)
     if retirement.ends(note):
         raise InvalidInput("note", note, "a note about the data; retire() and remove() write the notes that end it")
-    if source is not None and source.encode(errors="replace").decode() != source:  # no error may quote the text
-        raise InvalidInput("source", "a text that is not UTF-8", "a text of Unicode characters")
+    if source is not None:
+        check_text("source", source)
     source_digest = None if source is None else digest(source)
     listed = sorted(set(marks))  # names of files may hold any character; they are stored as JSON
     least = _least(account, least_price)
@@ -240,6 +240,7 @@ LEAST_OF_REMOVED: Final = 1
 
 def _registration(transaction: Transaction, account: Account, name: str) -> DatasetRow:
     """The newest registration of a name for an account; refused if it has ended."""
+    check_text("dataset", name)
     row = transaction.row("dataset_named", name)
     if row is None or retirement.is_removed(DatasetRow(*row).note):
         raise InvalidInput("dataset", name, "the name of a registered dataset")
@@ -392,21 +393,19 @@ def clear(account: Account, *, why: str, end_running: bool = False) -> list[int]
     """Open the sources of an account's population again; returns the failed charges that had closed them."""
     ledger = account.ledger
     check_reason(why)
+    if end_running and ledger.captured is not None:
+        raise InvalidInput("end_running", True, "account.end_running() before it: a request is for one change")
     ledger.recover()
     with ledger.write("clear") as transaction:
-        closed = _closed(transaction, account)
-        if not closed:
-            raise Refused(f"nothing about population {account.name!r} is closed")
-        running = sorted({row.charge for row in closed if row.state == "EXECUTING"})
+        closed = _to_clear(transaction, account)
+        running = _running(closed)
         if running and not end_running:
             raise Unavailable(
                 f"{len(running)} of the releases that ran when the data were closed have not ended. Clear the failure "
                 "when they have. To end them now, paid and without an answer, say so",
                 remedies=[Remedy("set_argument", argument="end_running", value=True)],
             )
-        for number in running:
-            row = ChargeRow(*(transaction.row("charge_by_id", number) or ()))
-            journal.burn(transaction, row, ledger.now(), why="ended by the owner", principal=ledger.principal)
+        _burn(transaction, account, running)
         rows = [[row.charge, row.population] for row in closed]
         position = journal.append(
             transaction, "clear", ledger.now(), principal=ledger.principal, account=account.id, rows=rows,
@@ -415,3 +414,41 @@ def clear(account: Account, *, why: str, end_running: bool = False) -> list[int]
         for charge, each in rows:
             transaction.run("quarantine_clear", position.seq, charge, each)
     return sorted({row.charge for row in closed if row.state == "BURNED"})
+
+
+def end_running(account: Account, *, dry_run: bool = False) -> list[int]:
+    """End the charges that run on the closed data of an account's population; return their numbers."""
+    ledger = account.ledger
+    ledger.recover()
+    with ledger.write("end running", dry_run=dry_run) as transaction:
+        running = _running(_to_clear(transaction, account))
+        _burn(transaction, account, running)
+    return running
+
+
+def _to_clear(transaction: Transaction, account: Account) -> list[_Closed]:
+    """The rows that a clear of this population names. With roles, each population is cleared by its own people."""
+    closed = _closed(transaction, account)
+    if not closed:
+        raise Refused(f"nothing about population {account.name!r} is closed")
+    if not account.ledger.has_roles:
+        return closed
+    own = [row for row in closed if row.population == account.path[-1][0]]
+    if not own:
+        others = sorted({journal.account_row(transaction, row.population).name for row in closed})
+        raise Refused(
+            f"the owners of {', '.join(others)} clear what still closes data of {account.name!r}. Nothing was changed"
+        )
+    return own
+
+
+def _running(closed: Iterable[_Closed]) -> list[int]:
+    return sorted({row.charge for row in closed if row.state == "EXECUTING"})
+
+
+def _burn(transaction: Transaction, account: Account, charges: Iterable[int]) -> None:
+    """End charges that run: they stay paid, without an answer."""
+    ledger = account.ledger
+    for number in charges:
+        row = ChargeRow(*(transaction.row("charge_by_id", number) or ()))
+        journal.burn(transaction, row, ledger.now(), why="ended by the owner", principal=ledger.principal)

@@ -154,22 +154,22 @@ def problem(entry: Any, shapes: Mapping[str, Mapping[str, str]] = SHAPES) -> str
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if not isinstance(kind, str) or kind not in shapes:
         return "it is of no known kind"
-    needed, allowed = _fields(kind, is_new=shapes is SHAPES_3)
-    if not needed <= entry.keys() <= allowed.keys():
+    needed, fits = _fields(kind, is_new=shapes is SHAPES_3)
+    if not needed <= entry.keys() <= fits.keys():
         return "it lacks a field or has one more"
     for name, value in entry.items():
-        wanted = allowed[name]
-        if not _FITS[wanted](value):
+        wanted, is_fitting = fits[name]
+        if not is_fitting(value):
             return f"{name} is not {NAMED[wanted]}"
     return ""
 
 
 @cache
-def _fields(kind: str, *, is_new: bool) -> tuple[frozenset[str], dict[str, str]]:
-    """The fields that an entry of a kind must have, and all that it may have, with their types."""
+def _fields(kind: str, *, is_new: bool) -> tuple[frozenset[str], dict[str, tuple[str, Callable[[Any], bool]]]]:
+    """The fields that an entry of a kind must have, and all that it may have, with their types and tests."""
     shape = {"kind": TEXT, "at": WHOLE, **(SHAPES_3 if is_new else SHAPES)[kind]}
     more = {**OPTIONAL.get(kind, {}), **({GOVERNED: WHOLE, ACT_FIELD: ACT} if is_new else {})}
-    return frozenset(shape), {**shape, **more}
+    return frozenset(shape), {name: (wanted, _FITS[wanted]) for name, wanted in {**shape, **more}.items()}
 
 
 def _is_whole(value: Any) -> bool:
@@ -408,19 +408,20 @@ class Book:
         account = self.accounts[account_id]
         own0, own1 = account.own0 + a0, account.own1 + a1
         self.require(own0 >= 0 and own1 >= 0, seq, "a total is negative")
-        above = self._charged(seq, account._replace(own0=own0, own1=own1))
+        above = self._charged(seq, account, own0, own1)
         while above is not None:
-            above = self._charged(seq, self.accounts[above])
+            account = self.accounts[above]
+            above = self._charged(seq, account, account.own0, account.own1)
 
-    def _charged(self, seq: int, account: AccountRow) -> int | None:
+    def _charged(self, seq: int, account: AccountRow, own0: int, own1: int) -> int | None:
         """Store an account with its new total: own charges and blocks. Return the account above."""
-        parts = self.below.get(account.id, {}).values()
-        used0 = account.own0 + sum(part[0] for part in parts)
-        used1 = account.own1 + sum(part[1] for part in parts)
+        used0, used1 = own0, own1
+        for part0, part1 in self.below.get(account.id, {}).values():
+            used0 += part0
+            used1 += part1
         self.require(0 <= used0 <= account.limit0 and 0 <= used1 <= account.limit1, seq, "a total passes its limit")
-        before = self.accounts[account.id]
-        after = self.accounts[account.id] = account._replace(used0=used0, used1=used1)
-        self.carry(after, before.used0, before.used1)
+        after = self.accounts[account.id] = account._replace(own0=own0, own1=own1, used0=used0, used1=used1)
+        self.carry(after, account.used0, account.used1)
         return account.parent_id
 
     def carry(self, block: AccountRow, before0: int, before1: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tallystick.errors import Unavailable
-from tallystick.ledger.chain import canonical, config_directory
+from tallystick.ledger.chain import canonical, config_directory, make_own_folder
 from tallystick.place import shown
 
 DOMAIN: Final = b"tallystick/signature/1\n"
@@ -41,7 +41,7 @@ class Signer:
         path = (directory or config_directory()) / "signing_key"
         try:
             if not path.exists():
-                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_own_folder(path.parent)
                 fresh = path.with_name(f"signing_key.{os.getpid()}")
                 descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 with os.fdopen(descriptor, "wb") as file:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import sqlite3
@@ -24,7 +23,7 @@ from typing import Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, Remedy, TallystickError, Unavailable
 from tallystick.ledger.chain import own_file
-from tallystick.ledger.places import names_of_file
+from tallystick.ledger.places import FILE, names_of_file
 from tallystick.ledger.store import (
     STATEMENTS,
     Check,
@@ -38,7 +37,8 @@ from tallystick.ledger.store import (
     unlocked,
 )
 from tallystick.ledger.texts import Tags
-from tallystick.ledger.users import user_of_system
+from tallystick.ledger.turns import Queue
+from tallystick.ledger.users import is_user_of_system, user_in, user_of_system
 from tallystick.place import Place, shown
 
 APPLICATION_ID: Final = 0x7A115F1C  # marks the file, so that a foreign database is not adopted
@@ -92,13 +92,15 @@ class SqliteStore:
     pauses: tuple[float, ...] = (0.02, 0.1)
 
     def __init__(self, path: Path, *, create: bool, probe: Probe | None = None) -> None:
-        self._names = names_of_file(path)
-        self.path = Path(os.path.realpath(path))  # the log and the gate are beside the file itself, not beside a link
+        given, real = names_of_file(path)  # its links are resolved once
+        self._names = (given, real)
+        self.path = Path(real.removeprefix(FILE))  # the log and the gate are beside the file itself, not beside a link
+        self._name = str(self.path)  # every write looks at it
         self.place = Place.of(path)
         self._probe = probe
         self._mutex = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._gate = -1
+        self._gate: Queue | None = None
         self._durability: Durability | None = None  # None: SQLite syncs each commit itself, or nothing can be written
         self._committed = NOTHING
         self._process = 0
@@ -159,7 +161,7 @@ class SqliteStore:
         The log and the gate are named after the file: under two names there would be two of each, and two writers
         could both take the last of a budget.
         """
-        status = os.stat(self.path)
+        status = os.stat(self._name)
         if status.st_nlink > 1:
             raise LedgerIntegrity(
                 f"the ledger {self.place} has {status.st_nlink} names (hard links), and under each it would forget "
@@ -178,9 +180,10 @@ class SqliteStore:
                     "use other files beside it, and a budget could be spent twice. Mount the folder of the ledger "
                     "instead"
                 )
+            _require_rights(self.path, self.place)
             connection, logged = _connect(self.path)
             self._durability = Durability(self.path) if logged else None
-            self._connection, self._gate, self._process = connection, _open_gate(self.path), os.getpid()
+            self._connection, self._gate, self._process = connection, Queue(Path(f"{self.path}.gate")), os.getpid()
             try:
                 self._on_connect()
             except BaseException:
@@ -192,7 +195,7 @@ class SqliteStore:
         connection = self._connected()
         if not pending("sqlite", _applied(connection)):
             return
-        self._close_gate()
+        self._queue(connection, is_ahead=False)
         try:
             connection.execute("BEGIN IMMEDIATE")
             for step in pending("sqlite", _applied(connection)):
@@ -205,22 +208,15 @@ class SqliteStore:
             _roll_back(connection)
             raise
         finally:
-            self._open_gate()
+            self._leave_queue()
         self._settle(NOTHING)
 
-    def _close_gate(self) -> None:
-        """Wait for our turn among all writers."""
-        if self._gate >= 0:
-            fcntl.flock(self._gate, fcntl.LOCK_EX)
-
-    def _queue(self, connection: sqlite3.Connection) -> None:
+    def _queue(self, connection: sqlite3.Connection, *, is_ahead: bool = True) -> None:
         """Wait for our turn. While another process has its turn, the listener reads what was committed before it."""
-        if self._gate >= 0:
-            try:
-                fcntl.flock(self._gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        if self._gate is not None and not self._gate.is_next():
+            if is_ahead:
                 self._read_ahead(connection)
-                fcntl.flock(self._gate, fcntl.LOCK_EX)
+            self._gate.wait()
 
     def _read_ahead(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN")
@@ -229,15 +225,15 @@ class SqliteStore:
         finally:
             _roll_back(connection)
 
-    def _open_gate(self) -> None:
-        if self._gate >= 0:
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
+    def _leave_queue(self) -> None:
+        if self._gate is not None:
+            self._gate.leave()
 
     @contextlib.contextmanager
     def write(self, operation: str) -> Iterator[SqliteTransaction]:
         """A transaction that is durable when the block ends and absent when the block raises."""
         probe = self._probe if self._probe is None else _prefixed(self._probe, operation)
-        with Translated(self.place), contextlib.ExitStack() as turn:
+        with Translated(self.place), _Later() as turn:
             with self._mutex:
                 connection = self._connected()
                 if self._durability:
@@ -248,7 +244,7 @@ class SqliteStore:
                         raise LedgerIntegrity(f"the ledger {self.place} was replaced by another file; open it again")
                     if self._durability:
                         self._durability.require_log()
-                    turn.enter_context(self._lock("{}:{}".format(*self._file)))  # after the gate, and held longer
+                    turn.enter(self._lock("{}:{}".format(*self._file)))  # after the gate, and held longer
                     connection.execute("BEGIN IMMEDIATE")
                     transaction = SqliteTransaction(connection, probe, self._known_tags(connection))
                     self._check(transaction)
@@ -264,7 +260,7 @@ class SqliteStore:
                     _roll_back(connection)
                     raise
                 finally:
-                    self._open_gate()
+                    self._leave_queue()
                 self._committed = newest
             if probe:
                 probe("after COMMIT")
@@ -301,9 +297,12 @@ class SqliteStore:
         if self._durability:
             self._durability.settle(newest[0], self._newest_committed)
 
-    def _newest_committed(self) -> tuple[int, str]:
-        """Never waits: while another thread has the connection, what this process committed last will do."""
-        if not self._mutex.acquire(blocking=False):
+    def _newest_committed(self, is_alone: bool) -> tuple[int, str]:
+        """Never waits: while another thread has the connection, what this process committed last will do.
+
+        It will also do if no other process syncs: then there is no commit of another one to cover.
+        """
+        if is_alone or not self._mutex.acquire(blocking=False):
             return self._committed
         try:
             return _newest(SqliteTransaction(self._connected(), None))
@@ -318,11 +317,16 @@ class SqliteStore:
         """The user of the operating system."""
         return user_of_system()
 
+    def lacks(self, subject: str) -> bool:
+        """True for a user whom the operating system does not have."""
+        name = user_in(subject)
+        return name is not None and not is_user_of_system(name)
+
     def purge(self) -> None:
         """Rewrite the file without the pages of deleted rows, and empty its log."""
         with self._mutex, Translated(self.place):
             connection = self._connected()
-            self._close_gate()
+            self._queue(connection, is_ahead=False)
             try:
                 for statement in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
                     busy = connection.execute(statement).fetchone()
@@ -332,7 +336,7 @@ class SqliteStore:
                             "again later"
                         )
             finally:
-                self._open_gate()
+                self._leave_queue()
 
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort: a file of mode 0600 beside the ledger."""
@@ -390,6 +394,14 @@ class SqliteStore:
             rows = [f"broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")]
         return [f"SQLite: {problem}" for problem in (*pages, *rows)]
 
+    def translated(self) -> contextlib.AbstractContextManager[None]:
+        """Turn the errors of SQLite into those of tallystick."""
+        return Translated(self.place)
+
+    def pipelined(self, transaction: Any) -> contextlib.AbstractContextManager[None]:
+        """Do nothing: a statement has its result when it returns."""
+        return contextlib.nullcontext()
+
     def close(self) -> None:
         """Let go of the connection and the gate."""
         with self._mutex:
@@ -397,9 +409,9 @@ class SqliteStore:
                 self._connection.close()
                 if self._durability:
                     self._durability.close()
-                if self._gate >= 0:
-                    os.close(self._gate)
-            self._connection, self._durability, self._gate = None, None, -1
+                if self._gate is not None:
+                    self._gate.close()
+            self._connection, self._durability, self._gate = None, None, None
 
 
 BESIDE: Final = ("", "-wal", "-shm", ".gate", ".sync")
@@ -429,11 +441,15 @@ def _inode(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _open_gate(path: Path) -> int:
-    try:
-        return own_file(f"{path}.gate", os.O_RDWR | os.O_CREAT)
-    except OSError:
-        return -1  # a read-only directory: reading works, and writing fails in SQLite with its own message
+def _require_rights(path: Path, place: Place) -> None:
+    """Refuse a ledger of which this user may not open a file. SQLite does not say which file it is."""
+    rights = os.R_OK | (os.W_OK if os.access(path, os.W_OK) else 0)
+    for name in (str(path), f"{path}-wal", f"{path}-shm"):
+        if os.path.exists(name) and not os.access(name, rights):
+            raise Unavailable(
+                f"this user may not open {shown(name)}, a file of the ledger {place}. Users of one ledger need a "
+                "folder and a group that they share, as the guide 'Many analysts' says"
+            )
 
 
 def _connect(path: Path) -> tuple[sqlite3.Connection, bool]:
@@ -549,6 +565,29 @@ class Translated:
                 raise explain(self._place, error) from error
 
 
+class _Later:
+    """Leaves a context that was entered in the middle of the block. An ``ExitStack`` takes longer."""
+
+    __slots__ = ("_entered",)
+
+    def __init__(self) -> None:
+        self._entered: contextlib.AbstractContextManager[None] | None = None
+
+    def enter(self, context: contextlib.AbstractContextManager[None]) -> None:
+        """Enter a context. It is left with the block."""
+        self._entered = context  # first: an interruption of what follows is undone, too
+        context.__enter__()
+
+    def __enter__(self) -> _Later:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._entered is not None:
+            self._entered.__exit__(kind, error, trace)
+
+
 def _cannot_be_used(place: Place, error: Any) -> TallystickError:
     reason = getattr(error, "strerror", None) or error
     return Unavailable(f"the ledger {place} cannot be used now: {reason}; nothing was granted")
@@ -596,42 +635,54 @@ class Durability:
         file = os.stat(path)
         self._log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)  # SQLite keeps no lock on this file
         log = os.fstat(self._log)
-        self._index = _inode(f"{path}-shm")  # not opened here: closing it would drop SQLite's locks
-        try:
-            self._shared = own_file(f"{path}.sync", os.O_RDWR | os.O_CREAT)
-        except OSError:
-            self._shared = -1  # a folder that is read-only to us: nothing is shared, every call syncs
+        # not opened here: closing it would drop SQLite's locks
+        self._opened = [
+            ("-wal", f"{path}-wal", (log.st_dev, log.st_ino)),
+            ("-shm", f"{path}-shm", _inode(f"{path}-shm")),
+        ]
+        self._shared = Queue(Path(f"{path}.sync"))  # where it cannot be opened, every call syncs
         self._about = b"%d %d %d " % (file.st_dev, file.st_ino, log.st_ino)
         self._joined = False
         self._failed = False
+        self._published: int | None = None  # the newest entry of the record that this connection wrote last
+        self._known = b"", -1  # the record that was read last, and its entry
         self.syncs = 0
 
-    def settle(self, seq: int, newest: Callable[[], tuple[int, str]]) -> None:
+    def settle(self, seq: int, newest: Callable[[bool], tuple[int, str]]) -> None:
         """Return when entry ``seq`` and all before it are on the disk; raise when the disk did not confirm it.
 
         ``newest`` tells a committed entry; it is asked before the sync begins. Its seal was not checked, so it moves
-        no anchor: every writer moves the anchor to its own entry.
+        no anchor: every writer moves the anchor to its own entry. It hears if the last sync was ours, too: then other
+        processes seem to be idle. An entry of theirs that is not covered costs them a sync, and no more.
         """
         if self.settled() >= seq:
             return
         with self._mutex, self._locked():
-            if self.settled() >= seq:
+            settled = self.settled()
+            if settled >= seq:
                 return
-            covered = newest()
+            covered = max(seq, newest(settled == self._published)[0])
             self._sync()
-            self._publish(b"%020d" % max(seq, covered[0]))
+            self._publish(b"%020d" % covered)
+            self._published = covered
             self._joined = True
 
     def settled(self) -> int:
         """The newest entry that is known to be on the disk; refused after a failed sync."""
-        record = os.pread(self._shared, LONGEST_RECORD, 0) if self._shared >= 0 else b""
+        record = os.pread(self._shared.descriptor, LONGEST_RECORD, 0) if self._shared.descriptor >= 0 else b""
+        if record == self._known[0] and self._joined:
+            self.require_sound()
+            return self._known[1]
         body, _, check = record.partition(b"\n")[0].rpartition(b" ")
         mine = body.startswith(self._about) and check == b"%08x" % zlib.crc32(body)  # a torn read fails this
         value = body[len(self._about) :] if mine else b""
         if value == FAILED:
             self._failed = True
         self.require_sound()
-        return int(value) if value and self._joined else -1
+        if not value or not self._joined:
+            return -1
+        self._known = record, int(value)
+        return self._known[1]
 
     def require_sound(self) -> None:
         """Refuse when this process knows of a failed sync."""
@@ -645,10 +696,8 @@ class Durability:
         """Refuse when the log of this connection, or the index of the log that processes share, was removed or
         replaced: others would not see what it commits.
         """
-        log = os.fstat(self._log)
-        opened = {"-wal": (log.st_dev, log.st_ino), "-shm": self._index}
-        for ending, inode in opened.items():
-            if _inode(f"{self._path}{ending}") != inode:
+        for ending, name, inode in self._opened:
+            if _inode(name) != inode:
                 raise LedgerIntegrity(
                     f"{shown(self._path)}{ending} was removed or replaced while the ledger was open; close every "
                     "process that uses it"
@@ -682,26 +731,23 @@ class Durability:
         self.syncs += 1
 
     def _publish(self, value: bytes) -> None:
-        if self._shared >= 0:
+        if self._shared.descriptor >= 0:
             body = self._about + value
             with contextlib.suppress(OSError):  # an unpublished sync is only done again by others
-                os.pwrite(self._shared, b"%s %08x\n" % (body, zlib.crc32(body)), 0)
+                os.pwrite(self._shared.descriptor, b"%s %08x\n" % (body, zlib.crc32(body)), 0)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        if self._shared >= 0:
-            fcntl.flock(self._shared, fcntl.LOCK_EX)
+        self._shared.wait()
         try:
             yield
         finally:
-            if self._shared >= 0:
-                fcntl.flock(self._shared, fcntl.LOCK_UN)
+            self._shared.leave()
 
     def close(self) -> None:
         """Let go of the files."""
         os.close(self._log)
-        if self._shared >= 0:
-            os.close(self._shared)
+        self._shared.close()
 
 
 def _sync_file(descriptor: int) -> None:

@@ -6,6 +6,7 @@ One conditional UPDATE, ``spend``, decides whether a charge fits; nothing else c
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
@@ -148,6 +149,10 @@ STATEMENTS: Final[dict[str, str]] = {
         "LEFT JOIN entry_text w ON w.entry = c.id AND w.field = 'why' "
         "WHERE l.account_id = ? AND c.id > ? ORDER BY c.id LIMIT ?"
     ),
+    "charges_newest": (
+        f"{CHARGE_READ} JOIN line l ON l.charge_id = c.id WHERE l.account_id = ? AND c.state = 'COMMITTED' "
+        "ORDER BY c.id DESC LIMIT ?"
+    ),
     "charge_entries": "SELECT c.id, e.body FROM charge c JOIN entry e ON e.seq = c.id ORDER BY c.id",
     "charge_move": "UPDATE charge SET state = ?, last_seq = ? WHERE id = ? AND state = ? AND fence = ?",
     "charge_lease": (
@@ -188,6 +193,9 @@ STATEMENTS: Final[dict[str, str]] = {
     "checkpoints": "SELECT seq, body, key, signature FROM checkpoint ORDER BY seq",
     "checkpoint_newest": "SELECT seq, body, key, signature FROM checkpoint ORDER BY seq DESC LIMIT 1",
     "migrations": "SELECT version, name FROM migration ORDER BY version",
+    "savepoint": "SAVEPOINT block",
+    "savepoint_release": "RELEASE SAVEPOINT block",
+    "savepoint_undo": "ROLLBACK TO SAVEPOINT block",
 }
 
 
@@ -236,6 +244,12 @@ class Store(Protocol):
     def read(self) -> AbstractContextManager[Transaction]:
         """A consistent snapshot."""
 
+    def translated(self) -> AbstractContextManager[None]:
+        """Turn the errors of the driver into those of tallystick."""
+
+    def pipelined(self, transaction: Any) -> AbstractContextManager[None]:
+        """Let statements of this transaction be sent before the results of earlier ones are there, if a store can."""
+
     @property
     def schema(self) -> str:
         """The schema of a database that holds the ledger; empty for a file."""
@@ -263,6 +277,9 @@ class Store(Protocol):
 
     def user(self) -> str:
         """Who uses the store: a user of the operating system, or the role that the database has checked."""
+
+    def lacks(self, subject: str) -> bool:
+        """True if a subject is certainly not there: a user of this machine, or a role of the database."""
 
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort, where analysts do not look."""
@@ -296,18 +313,24 @@ class Store(Protocol):
         """Let go of the connection."""
 
 
+def elapsed() -> float:
+    """Seconds since this host started, sleep included. Setting the clock of the host does not change it."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
 class _Tried(Exception):
     """Leaves a write that is only tried."""
 
 
 @contextmanager
-def tried(store: Store, operation: str, *, dry_run: bool) -> Iterator[Transaction]:
-    """A write that is durable when the block ends, or with ``dry_run`` undone; refusals are the same."""
+def tried(store: Store, operation: str) -> Iterator[Transaction]:
+    """A write that is undone when the block ends; refusals are the same."""
     try:
         with store.write(operation) as transaction:
             yield transaction
-            if dry_run:
-                raise _Tried
+            raise _Tried
     except _Tried:
         pass
 

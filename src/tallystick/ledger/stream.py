@@ -277,7 +277,8 @@ class AnswerStream:
             if item.is_begun:  # the error is the draw's own
                 raise
         raise AnswerLost(
-            f"item {number} of stream {self.key!r} was taken but no answer was stored for it; "
+            f"item {number} of stream {self.key!r} was taken but no answer was stored for it, or another principal "
+            "has the answer; "
             "the other items of the stream are not affected"
         )
 

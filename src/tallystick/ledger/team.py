@@ -11,10 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallystick.errors import InvalidInput, NotAuthorised, Refused, Unavailable
+from tallystick.digits import people
+from tallystick.errors import InvalidInput, LedgerIntegrity, NotAuthorised, Refused, Remedy, Unavailable
 from tallystick.ledger import erasure, journal, opening, registry
-from tallystick.ledger.acting import Proposed, new_principal, new_token, principal_of, token_digest
-from tallystick.ledger.actions import ANALYST, CLASSES, OWNER, ROLES
+from tallystick.ledger.acting import (
+    Proposed,
+    name_at,
+    new_principal,
+    new_token,
+    principal_of,
+    require_own_name,
+    token_digest,
+)
+from tallystick.ledger.actions import ANALYST, APPROVER, CLASSES, OWNER, ROLES
 from tallystick.ledger.authority import (
     APPROVE,
     DAY,
@@ -38,9 +47,10 @@ from tallystick.ledger.authority import (
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import check_reason, checked
 from tallystick.ledger.filters import Amount, Filter
+from tallystick.ledger.journal import text_shown
 from tallystick.ledger.proposals import in_words
-from tallystick.ledger.texts import ERASED, Text, committed
-from tallystick.ledger.users import name_in, subject_named
+from tallystick.ledger.texts import Text, committed, opens
+from tallystick.ledger.users import subject_named
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -80,16 +90,16 @@ def principal_named(ledger: Ledger, transaction: Transaction, name: str) -> str:
 
 
 def _principal_added(ledger: Ledger, transaction: Transaction, name: str) -> str:
-    """The id of a principal, which is added in this turn if the ledger does not know it."""
+    """The id of a principal, which is added in this turn if the ledger does not know it, or if it has ended."""
     checked("name", name)
     if _is_id(ledger, name):
         return name
     _book(ledger)
     subject = subject_named(name, ledger.subject)
     known = principal_of(transaction, subject)
-    if known is not None:
+    if known is not None and ledger.writer.watch.book.authority.is_active(known):
         return known
-    number = new_principal()
+    number = new_principal()  # also for one that has ended: who comes back begins anew
     is_machine = subject.startswith("machine ")
     journal.append(
         transaction, "principal_add", ledger.now(),
@@ -119,6 +129,21 @@ def _population(transaction: Transaction, name: str | None) -> int | None:
     if account.parent_id is not None:
         raise InvalidInput("population", name, "a population: an account that is not a block of another one")
     return account.id
+
+
+def _require_approvers(
+    authority: Authority, population: int | None, name: str, needed: Mapping[str, int]
+) -> None:  # fmt: skip
+    """Refuse numbers of approvals that need more approvers than there are.
+
+    A new approver makes an open request for such a quorum void, so it could never be carried out.
+    """
+    approvers = len(authority.holders(APPROVER, population))
+    largest = max(needed.values(), default=0)
+    if largest and approvers <= largest:
+        there = people(approvers, APPROVER)
+        problem = f"{people(largest, 'approval')} on {name} need {people(largest + 1, APPROVER)}, and it has {there}"
+        raise InvalidInput("needed", largest, "the role of approver to another person first", problem=problem)
 
 
 class Member(NamedTuple):
@@ -152,9 +177,8 @@ def _raise_shown(transaction: Transaction, seq: int, request: Proposal, approver
 
 
 def names_of(transaction: Transaction, people: Any) -> dict[str, str]:
-    """The names of principals by id. A name that was erased is shown so."""
-    names = {int(row[0]): name_in(str(row[1])) for row in transaction.rows("subjects")}
-    return {person.id: names.get(person.seq, ERASED) for person in people}
+    """The names of principals by id. A name that was erased or altered is shown so."""
+    return {person.id: name_at(transaction, person.seq) for person in people}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +217,7 @@ def _token_shown(
         ceiling = str(Amount(Filter.named(account.filter), token.ceiling))
     state = "ENDED" if token.ended is not None else "ACTIVE" if at <= token.until else "EXPIRED"
     return TokenShown(
-        token.seq, _text_at(transaction, token.seq, "name"), names[token.principal], token.roles,
+        token.seq, text_shown(transaction, token.seq, "name"), names[token.principal], token.roles,
         None if account is None else account.name, token.doors, token.until, ceiling, state,
     )  # fmt: skip
 
@@ -235,6 +259,8 @@ class Outcome(NamedTuple):
     state: str
     approvals: int
     needed: int
+    effect: str = ""
+    """The kind of entry that the request asks for."""
 
 
 def _state(transaction: Transaction) -> State:
@@ -249,7 +275,9 @@ def _open(state: State, number: int, at: int) -> Proposal:
     """A request that is open at a time."""
     request = state.authority.requests.get(number) if type(number) is int else None
     if request is None:
-        raise InvalidInput("request", number, "the number of a request")
+        waiting = [str(each.seq) for each in state.authority.requests.values() if each.state_at(at) == OPEN]
+        allowed = f"one of the open requests: {', '.join(waiting)}" if waiting else ""
+        raise InvalidInput("request", number, allowed, problem=f"there is no request {number}")
     if request.state_at(at) != OPEN:
         raise Refused(f"request {number} has ended: {request.state_at(at).lower()}. Nothing was changed")
     return request
@@ -291,7 +319,10 @@ def _text(transaction: Transaction, entry: int, name: str, commitment: str) -> T
     row = transaction.row("text_at", entry, name)
     if row is None:
         raise Refused(f"the texts of request {entry} were erased. Withdraw it, and make another one")
-    return Text(commitment, str(row[0]), str(row[1]))
+    text = Text(commitment, str(row[0]), str(row[1]))
+    if not opens(*text):
+        raise LedgerIntegrity(f"the text {name} of entry {entry} was altered", remedies=[Remedy("verify_ledger")])
+    return text
 
 
 def _with_principal(ledger: Ledger, transaction: Transaction, effect: Mapping[str, Any]) -> dict[str, Any]:
@@ -423,19 +454,20 @@ def _asked(transaction: Transaction, book: Book, request: Proposal, names: Mappi
     authority = book.authority
     row = request_action(request.effect, authority)
     decisions = tuple(
-        (names[each.principal], APPROVE if each.is_approval else REJECT, _text_at(transaction, each.seq, "why"))
+        (names[each.principal], APPROVE if each.is_approval else REJECT, text_shown(transaction, each.seq, "why"))
         for each in request.decisions
     )
     state = request.state_at(at)
     if state == OPEN and stale(request, book):
         state = "VOID"
     approvals = len(authority.approvals(request))
+    note = text_shown(transaction, request.seq, "note")
     return Asked(
         number=request.seq, at=request.at, state=state, by=names[request.principal], action=row.words,
         population=None if request.population is None else book.accounts[request.population].name,
-        why=_text_at(transaction, request.seq, "why"), effect=request.effect, was=request.was, approvals=approvals,
+        why=text_shown(transaction, request.seq, "why"), effect=request.effect, was=request.was, approvals=approvals,
         needed=approvals + authority.missing(request), decisions=decisions,
-        change=in_words(request.effect, request.was, book, names), note=_text_at(transaction, request.seq, "note"),
+        change=in_words(request.effect, request.was, book, names, note), note=note,
         deciders=tuple(names[each] for each in _waited_for(authority, request)),
     )  # fmt: skip
 
@@ -444,11 +476,6 @@ def _waited_for(authority: Authority, request: Proposal) -> list[str]:
     """The principals who may decide on a request and have not, in the order in which they came."""
     done = {request.principal, *(decision.principal for decision in request.decisions)}
     return [each for each in authority.principals if each not in done and authority.grant_to_decide(each, request)]
-
-
-def _text_at(transaction: Transaction, entry: int, name: str) -> str:
-    row = transaction.row("text_at", entry, name)
-    return ERASED if row is None else str(row[1])
 
 
 class Team:
@@ -471,15 +498,19 @@ class Team:
         """Begin roles: from then on every action needs one. The caller becomes the operator, and the first owner."""
         ledger = self.ledger
         check_reason(why)
+        require_own_name(ledger)
         with ledger.write("roles", dry_run=dry_run) as transaction:
             if transaction.turn.governed is None:
                 raise Refused("roles need a governed ledger. Govern it first", code="not_governed")
             if ledger.has_roles:
                 raise Refused("this ledger has roles already. Nothing was changed", code="has_roles")
             position = journal.append(transaction, "roles", ledger.now(), why=committed(why))
-        for account in [] if dry_run else ledger.accounts():
-            if account.parent is None:
-                self.grant(ledger.actor, OWNER, account.name, why=why)
+            for account in (journal.AccountRow(*row) for row in transaction.rows("accounts")):
+                if account.parent_id is None:
+                    journal.append(
+                        transaction, "role_grant", ledger.now(), principal=transaction.turn.act.principal, role=OWNER,
+                        population=account.id, why=committed(why),
+                    )  # fmt: skip
         return position.seq
 
     def add(self, name: str, *, dry_run: bool = False) -> str:
@@ -513,6 +544,17 @@ class Team:
                 principal=principal, role=role, population=_population(transaction, population), why=committed(why),
             ).seq  # fmt: skip
 
+    def lacks_user(self, name: str) -> bool:
+        """True if a name is of no user of this machine, or of no role of the database.
+
+        >>> import tempfile, tallystick as ts
+        >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+        ...     ledger.team.lacks_user("not a user"), ledger.team.lacks_user("machine:nightly")
+        (True, False)
+        """
+        ledger = self.ledger
+        return not _is_id(ledger, name) and ledger.store.lacks(subject_named(name, ledger.subject))
+
     def revoke(self, name: str, role: str, population: str | None, *, why: str, dry_run: bool = False) -> int:
         """Take a role; return the number of the entry. Tokens with the role lose it at once."""
         ledger = self.ledger
@@ -541,6 +583,7 @@ class Team:
                 raise InvalidInput("needed", number, "a whole number of approvals")
         with ledger.write("quorum", dry_run=dry_run) as transaction:
             root = _population(transaction, population)
+            _require_approvers(_book(ledger).authority, root, population, needed)
             return journal.append(
                 transaction, "quorum", ledger.now(), population=root, needed=dict(needed), why=committed(why)
             ).seq  # fmt: skip
@@ -734,7 +777,8 @@ class Team:
             approvals, missing = len(state.authority.approvals(decided)), state.authority.missing(decided)
             if not missing:
                 _carry_out(ledger, transaction, decided)
-            return Outcome(number, OPEN if missing else "EXECUTED", approvals, approvals + missing)
+            needed, kind = approvals + missing, request.effect["kind"]
+            return Outcome(number, OPEN if missing else "EXECUTED", approvals, needed, kind)
 
     def reject(self, number: int, *, why: str, dry_run: bool = False) -> Outcome:
         """Reject a request: it can no longer be approved."""

@@ -16,6 +16,7 @@ import hashlib
 import hmac
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tallystick.ledger.chain import canonical, digest
@@ -25,6 +26,8 @@ SALT_BYTES: Final = 16
 SECRET_BYTES: Final = 32
 ERASED: Final = "(erased)"
 """The word that is shown in place of a text that was erased."""
+ALTERED: Final = "(altered)"
+"""The word that is shown in place of a text that does not open its commitment."""
 
 TEXT_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "reserve": ("key", "request", "why"),
@@ -144,15 +147,20 @@ class Tags(NamedTuple):
 
     def of_key(self, principal: str, space: str, key: str) -> str:
         """Tag of a key. It finds the charge of the key."""
-        return self._tag("key", principal, space, key)
+        return _tag(self.secret, "key", principal, space, key)
 
     def of_stem(self, principal: str, space: str, key: str) -> str:
         """Tag of the part of a key before its last slash. It finds all items of a stream."""
-        return self._tag("stem", principal, space, key.rpartition("/")[0])
+        return _usual_tag(self.secret, "stem", principal, space, key.rpartition("/")[0])
 
     def of_request(self, principal: str, lines: Sequence[Sequence[int]], plan: str, request: str) -> str:
         """Tag of a request: who pays how much for which plan, and the public text. It finds the same question again."""
-        return self._tag("request", principal, [list(line) for line in lines], plan, request)
+        return _usual_tag(self.secret, "request", principal, tuple(map(tuple, lines)), plan, request)
 
-    def _tag(self, kind: str, *parts: object) -> str:
-        return hmac.digest(bytes.fromhex(self.secret), canonical([kind, *parts]).encode(), "sha256").hex()
+
+def _tag(secret: str, kind: str, *parts: object) -> str:
+    return hmac.digest(bytes.fromhex(secret), canonical([kind, *parts]).encode(), "sha256").hex()
+
+
+_usual_tag = lru_cache(maxsize=64)(_tag)
+"""Tags of the last questions and streams. Most charges of a process have the tags of earlier ones."""

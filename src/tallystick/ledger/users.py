@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Final
 
 from tallystick.errors import InvalidInput
+
+UID_MAP: Final = Path("/proc/self/uid_map")
+"""The numbers of users in the namespace of this process, and what they are outside (Linux)."""
+CHOSEN: Final = "namespace user "
+"""Begins the subject of a user who may have chosen its name. No command names it, so it has no role."""
+_WHOLE: Final = 2**16
+"""Least number of users in the namespace of a whole system, such as a container."""
 
 
 def user_of_system() -> str:
@@ -17,7 +25,28 @@ def user_of_system() -> str:
         name = pwd.getpwuid(number).pw_name
     except KeyError:  # a container may run under a number without a name
         name = f"uid {number}"
-    return f"system user {name}"
+    return f"{CHOSEN if may_be_chosen() else _KINDS['user']}{name}"
+
+
+def may_be_chosen() -> bool:
+    """True in a namespace of users that an ordinary user can make: there a process has any number it likes."""
+    try:
+        lines = UID_MAP.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return False  # a system without such namespaces
+    maps = [[int(number) for number in line.split()] for line in lines]
+    return len(maps) != 1 or maps[0][0] != 0 or maps[0][2] < _WHOLE
+
+
+def is_user_of_system(name: str) -> bool:
+    """True if the operating system has a user with this name."""
+    import pwd
+
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
 
 
 _KINDS: Final = {"user": "system user ", "role": "database role ", "machine": "machine "}
@@ -39,6 +68,26 @@ def subject_named(text: str, beside: str = "") -> str:
     if kind not in _KINDS or not name:
         raise InvalidInput("name", text, "a user name, user:NAME, role:NAME of a database, or machine:NAME")
     return f"{_KINDS[kind]}{name}"
+
+
+def user_in(subject: str) -> str | None:
+    """The name of a user of the operating system; None for a subject of another kind.
+
+    >>> user_in("system user ann"), user_in("database role ts_ann")
+    ('ann', None)
+    """
+    start = _KINDS["user"]
+    return subject.removeprefix(start) if subject.startswith(start) else None
+
+
+def role_in(subject: str) -> str | None:
+    """The name of a role of a database; None for a subject of another kind.
+
+    >>> role_in("database role ts_ann"), role_in("machine nightly")
+    ('ts_ann', None)
+    """
+    start = _KINDS["role"]
+    return subject.removeprefix(start) if subject.startswith(start) else None
 
 
 def name_in(subject: str) -> str:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 NOTE_FAMILY = NOTE_FORMAT.rpartition("/")[0] + "/"
 """How the format of every note of ours begins. A note of another version is refused, not passed over."""
+BOUGHT: Final = "bought_size"
+"""The fact of a registration about the size of a group that a suggestion paid for."""
 OLD_FILE = ".datasets.json"  # where registrations of a ledger in a file were kept before they were chained
 
 
@@ -289,6 +291,12 @@ def _shown(said: Any) -> str:
     return typed(said) if isinstance(said, float) else str(said)
 
 
+def bought_words(dataset: Dataset) -> str:
+    """Return the size of a group that a suggestion paid for, in words."""
+    known = dataset.asking[BOUGHT]
+    return f"{known['rows']:,} rows in a middle group (ledger entry {known['charge']})"
+
+
 def _said(dataset: Dataset) -> dict[str, Any]:
     """Return the facts of a registration by name."""
     table = dataset.table
@@ -296,7 +304,9 @@ def _said(dataset: Dataset) -> dict[str, Any]:
     said |= {cap: table[cap] for cap in CAPS if table.get(cap) is not None}
     said |= {f"type of {column}": kind for column, kind in table["columns"]}
     said |= {f"bounds of {column}": f"{typed(low)} to {typed(high)}" for column, low, high in table["bounds"]}
-    said |= dict(dataset.asking) | dict(dataset.about)
+    said |= {name: value for name, value in dataset.asking.items() if name != BOUGHT} | dict(dataset.about)
+    if BOUGHT in dataset.asking:
+        said["size"] = bought_words(dataset)
     if dataset.least_price is not None:
         said["least_price"] = str(dataset.least_price)
     return said
@@ -320,7 +330,7 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
     if known_dataset is not None and known_dataset.retired is not None:
         raise retired_again(dataset.name)
     if known_dataset is not None and known_dataset.to_data() != dataset.to_data():
-        if (known_dataset.population, _fixed(known_dataset)) != (dataset.population, _fixed(dataset)):
+        if (known_dataset.population, protected_by(known_dataset)) != (dataset.population, protected_by(dataset)):
             raise Refused(
                 f"dataset {dataset.name!r} is registered for population {known_dataset.population!r} with unit "
                 f"{known_dataset.table['unit']!r}, which no update changes. Ask {dataset.name!r} as it is. Other data "
@@ -345,7 +355,7 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
             )
     refuse_other_form([other for other in found.same if other.name != dataset.name], own)
     for other in found.same:
-        if other.fixed and other.name != dataset.name and dict(other.fixed) != _fixed(dataset):
+        if other.fixed and other.name != dataset.name and dict(other.fixed) != protected_by(dataset):
             raise Refused(
                 f"these data are registered as {other.name!r}, about unit {other.fixed.get('unit') or 'each row'!r}; "
                 "whom they protect does not depend on the name"
@@ -354,7 +364,7 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
 
 def _check_removed(dataset: Dataset, own: Identity, book: Ledger) -> None:
     """Refuse the name or the place of a removed registration for another population or unit: the record keeps both."""
-    wanted = dataset.population, _fixed(dataset)
+    wanted = dataset.population, protected_by(dataset)
     for other in registered(book, removed=True).values():
         if (other.account, dict(other.fixed)) == wanted:
             continue
@@ -367,7 +377,7 @@ def _check_removed(dataset: Dataset, own: Identity, book: Ledger) -> None:
             raise Refused(f"{before}. Its place stays bound to them. Move the data to another place and register that")
 
 
-def _fixed(dataset: Dataset) -> dict[str, str | None]:
+def protected_by(dataset: Dataset) -> dict[str, str | None]:
     """Whom a dataset protects."""
     return {"unit": dataset.table["unit"], "adjacency": dataset.table["adjacency"]}
 
@@ -400,7 +410,7 @@ def _append(dataset: Dataset, account: Account, *, least_price: PrivacyLoss | No
         dataset.name,
         source=own.name,
         note=dataset.to_note(),
-        fixed=_fixed(dataset),
+        fixed=protected_by(dataset),
         least_price=least_price,
         update=update,
         marks=own.all_marks,

@@ -35,6 +35,7 @@ SCHEMA, VERSION = "tallystick/publish-plan", 1
 MODELS = (".json",)
 TABLES = (".csv", ".json", ".parquet", ".arrow")
 CARDS = (".html", ".htm", ".json")
+PICTURES = (".svg", ".png")
 ARROW = (".parquet", ".arrow")
 BESIDE_LEDGER = ("", "-wal", "-shm", ".gate", ".sync", ".failures")
 """Endings of the files of a ledger."""
@@ -48,6 +49,8 @@ class Files:
     card: Path | None = None
     endings: tuple[str, ...] = TABLES
     """How the name of ``out`` may end."""
+    plot: Path | None = None
+    """The picture of a suggestion."""
 
     def check(self, *inputs: Path | str | None) -> None:
         """Refuse files that cannot be written, and ``inputs`` that would be overwritten."""
@@ -55,12 +58,14 @@ class Files:
             _check_name("out", self.out, self.endings)
         if self.card is not None:
             _check_name("card", self.card, CARDS)
+        if self.plot is not None:
+            _check_name("plot", self.plot, PICTURES)
         read = [path for path in inputs if path is not None]
         for argument, path in self._written():
             if any(same_file(path, each) for each in read):
                 raise InvalidInput(argument, str(path), "another name: this file is read, and would be overwritten")
         for argument, path in self._written():
-            named = self.out if argument == "out" else self.card
+            named = {"out": self.out, "card": self.card, "plot": self.plot}[argument]
             _check_target(argument, named or path, path)
         self._check_apart()
 
@@ -77,6 +82,8 @@ class Files:
         if self.card is not None:
             yield "card", self.card
             yield "card", self.card.with_suffix(".json")
+        if self.plot is not None:
+            yield "plot", self.plot
 
     def _check_apart(self) -> None:
         if self.out is None or self.card is None:
@@ -91,6 +98,7 @@ class Files:
         if outcome.paid is None:
             return {}
         named = {"out": self.out, "about": self._about(outcome), "card": self.card, "card_data": self._card_data()}
+        named["plot"] = self.plot
         return {name: str(path) for name, path in named.items() if path is not None}
 
     def _card_data(self) -> Path | None:
@@ -119,6 +127,9 @@ class Files:
         if self.card is not None and outcome.paid is not None:
             with _failures_to(failed, outcome, "card", self.card):
                 answer.card().save(self.card)
+        if self.plot is not None and outcome.paid is not None:
+            with _failures_to(failed, outcome, "plot", self.plot):
+                answer.made.save_plot(self.plot)
         if failed:
             raise failed[0]
         return self.paths(outcome)
@@ -142,6 +153,9 @@ def _check_name(argument: str, path: Path, endings: tuple[str, ...]) -> None:
     if ending not in endings:
         given = "" if path == Path() else str(path)
         raise InvalidInput(argument, given, f"a file name that ends in {' or '.join(endings)}")
+    if ending in PICTURES and find_spec("matplotlib") is None:
+        remedies = [Remedy("install", packages="'tallystick[plots]'")]
+        raise Unavailable("a picture needs matplotlib, which is the extra plots", remedies=remedies)
     if ending in ARROW and find_spec("pyarrow") is None:
         remedies = [Remedy("install", packages="pyarrow")]
         raise Unavailable(f"{path.name} needs pyarrow; .csv and .json do not", remedies=remedies)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import InvalidInput
-from tallystick.publish.datasets import check_column, find
+from tallystick.publish.datasets import check_column, find, payer
 from tallystick.publish.kinds import Kind
 from tallystick.tables.denial import payable_examples
 from tallystick.tables.expressions import from_data
@@ -30,11 +30,13 @@ class Fit(Kind):
     features: tuple[str, ...]
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     where: tuple[Any, ...] = ()
+    account: str | None = field(default=None, kw_only=True)
+    """The account to be charged: the population of the dataset, an allowance or a block of it."""
 
     def registered(self, book: Ledger) -> tuple[Dataset, Account, Table]:
-        """Return the dataset, its population, and its table with the conditions."""
+        """Return the dataset, the account to be charged, and the table with the conditions."""
         dataset = find(self.dataset, book)
-        account = book.open(dataset.population)
+        account = payer(dataset, book, self.account)
         table = dataset.opened(account)
         for condition in self.where:
             table = table.filter(from_data(condition))

@@ -8,6 +8,9 @@ Looking at the data to choose a cap is a release. Here every unit has one row (`
 has in a group, its number of groups, and one value of each column. How many units have at most 1, 2, 3, ... rows or
 groups is a histogram over public candidates, and a column's bounds are two quantiles inside a declared range; with one
 row of each unit no caps are needed to ask for them, so they can be asked for first.
+
+Caps are those with the least error of a count (``least_error``), or with ``within`` those that a share of the units
+keep to. Both are read from one paid answer.
 """
 
 from __future__ import annotations
@@ -15,20 +18,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.digits import interval, nearest, percent, percent_up, plural, typed, with_interval
+from tallystick.digits import interval, nearest, people, percent, percent_up, plural, typed, with_interval
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.printing import visible
-from tallystick.publish.datasets import find, register
+from tallystick.publish.datasets import BOUGHT, find, register
+from tallystick.publish.group_size import bought
+from tallystick.publish.least_error import CANDIDATES, Choice, Question, TradeOff, trade_off
 from tallystick.tables.answers import TreeQuantile
+from tallystick.tables.budget import AMOUNTS
 from tallystick.tables.denial import for_suggestion
 from tallystick.tables.each_unit import GROUPS, MOST_ROWS
 from tallystick.tables.fixed_point import LARGEST_BOUND, bounds
-from tallystick.tables.measures import histogram, quantile
+from tallystick.tables.layout import Column
+from tallystick.tables.layout import lines as table_lines
+from tallystick.tables.measures import count, histogram, mean, quantile
 from tallystick.tables.steps import EachRow
 
 if TYPE_CHECKING:
@@ -38,12 +47,11 @@ if TYPE_CHECKING:
     from tallystick.tables.release import Release
     from tallystick.tables.table import Table
 
-CANDIDATES = (
-    1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 150, 200, 250, 300, 400, 500, 600, 800, 1000,
-)  # fmt: skip
-"""Limits that are proposed; few and public, because each has its own noise."""
-WITHIN, BEYOND = 0.95, 0.01
+BEYOND = 0.01
 BINS = 1024
+WIDEST = 1000
+"""Rows of a unit in a group for which the noise of a question is computed; the noise of other limits is in proportion.
+At one row, noise in whole numbers would not be."""
 
 
 class Openness(NamedTuple):
@@ -56,6 +64,11 @@ class Openness(NamedTuple):
 UNSURE, SAYS_NOTHING = Openness(0.2, 4.0), Openness(0.5, 10.0)
 """From where on this is said, and from where on it is not applied without a word. Both are compared with what follows
 from released and public numbers alone."""
+UNSURE_ERROR, SAYS_NOTHING_ERROR = Openness(0.2, 1.5), Openness(0.5, 3.0)
+"""The same for limits with the least error: the share of people who may be beyond what the noise shows, and how many
+times smaller the error may be with other limits."""
+MOSTLY_ERROR = 0.25
+"""Share of a group from which an error is most of what a table says."""
 WAYS_OUT = "a higher cost, fewer columns at a time, or limits and bounds that you know"
 
 
@@ -107,15 +120,28 @@ class Suggestion:
     """Caps and bounds, and the release they were read from."""
 
     caps: tuple[Cap, ...]
+    """Limits that a share ``within`` of the units keep to; empty where the limits are those of ``trade_off``."""
     bounds: tuple[Bound, ...]
     release: Release
-    within: float
+    within: float | None
     beyond: float
+    trade_off: TradeOff | None = None
+    """Limits with the least error; None with ``within``, and where single rows are protected."""
+
+    @property
+    def limits(self) -> dict[str, int | None]:
+        """The suggested caps as ``Table.per_unit`` takes them."""
+        if self.trade_off is None:
+            return {cap.name: cap.value for cap in self.caps}
+        limits: dict[str, int | None] = dict(self.trade_off.best.limits._asdict())
+        return limits if "groups" in self.release.plan.measures else {ROWS: limits[ROWS]}
 
     @property
     def says_nothing(self) -> str:
         """Which caps and bounds the noise leaves so open that they say next to nothing, in a sentence; mostly empty."""
         names = [cap.name for cap in self.caps if _open(cap, SAYS_NOTHING)]
+        if self.trade_off is not None and _open_error(self.trade_off, SAYS_NOTHING_ERROR):
+            names += self.limits
         names += [f"bounds of {visible(bound.column)}" for bound in self.bounds if _open(bound, SAYS_NOTHING)]
         if not names:
             return ""
@@ -133,8 +159,16 @@ class Suggestion:
         """
         if self.says_nothing and not anyway:
             raise Refused(f"{self.says_nothing}; anyway=True takes them all the same")
-        caps = {cap.name: cap.value for cap in self.caps}
-        return table.per_unit(**{**table.limits, **caps}).bounds(**{b.column: (b.lower, b.upper) for b in self.bounds})
+        limits = {**table.limits, **self.limits}
+        return table.per_unit(**limits).bounds(**{b.column: (b.lower, b.upper) for b in self.bounds})
+
+    def bought(self, table: Table) -> dict[str, Any]:
+        """Return the entry of a registration with the rows in a middle group; empty where they are not certain."""
+        found, receipt = self.trade_off, self.release.receipt
+        if found is None or receipt is None or _open_error(found, UNSURE_ERROR):
+            return {}
+        rows = max(1, round(float(f"{found.rows:.2g}")))  # it is an estimate
+        return {BOUGHT: bought(table, found.question.by, rows, receipt.charge)}
 
     @property
     def reason(self) -> str:
@@ -142,22 +176,36 @@ class Suggestion:
         receipt = self.release.receipt
         paid = "" if receipt is None else f" (ledger entry {receipt.charge})"
         said = [f"{cap.name} {cap.value}{_kept(cap)}" for cap in self.caps]
+        if self.trade_off is not None:
+            said += [f"{name} {value}" for name, value in self.limits.items() if value is not None]
         said += [f"{visible(b.column)} {typed(b.lower)} to {typed(b.upper)}" for b in self.bounds]
-        return (
-            f"from private quantiles{paid}: {', '.join(said)}. Wanted: {percent(self.within)} of people keep to each "
-            f"limit, and {percent(self.beyond)} of the values, one of each person, are outside each bound"
-        )
+        return f"from private quantiles{paid}: {', '.join(said)}. Wanted: {', and '.join(self._wanted())}"
+
+    def _wanted(self) -> list[str]:
+        """Return the rules by which limits and bounds were chosen."""
+        wanted = []
+        if self.within is not None and self.caps:
+            wanted.append(f"{percent(self.within)} of people keep to each limit")
+        if self.trade_off is not None:
+            wanted.append(f"the least error of {self.trade_off.question.words}")
+        if self.bounds:
+            wanted.append(f"{percent(self.beyond)} of the values, one of each person, are outside each bound")
+        return wanted
+
+    def save_plot(self, path: str | Path) -> Path:
+        """Write a picture of the errors under several limits as .svg or .png. It needs the extra ``plots``."""
+        from tallystick import plots  # matplotlib loads slowly
+
+        if self.trade_off is None:
+            raise Refused("there are no errors to draw: these limits were not chosen by their error")
+        return plots.save(plots.rehearsed(self.trade_off.bars(), column="count"), path)
 
     def to_data(self) -> dict[str, Any]:
         """As plain JSON data."""
         return {
-            "caps": {
-                cap.name: {
-                    "value": cap.value, "lower": cap.lower, "upper": cap.upper, "shares": [list(s) for s in cap.shares],
-                    "may_be_beyond": cap.may_be_beyond, "times_too_wide": cap.times_too_wide,
-                }
-                for cap in self.caps
-            },
+            "caps": self._caps_data(),
+            "limits": self.limits,
+            "trade_off": None if self.trade_off is None else self.trade_off.to_data(),
             "bounds": {
                 b.column: {
                     "value": [b.lower, b.upper], "lower_quantile": list(b.lower_quantile),
@@ -173,6 +221,23 @@ class Suggestion:
             "reason": self.reason,
         }  # fmt: skip
 
+    def _caps_data(self) -> dict[str, Any]:
+        """Return each limit with the ends that the noise leaves."""
+        if self.trade_off is not None:
+            ends = self.trade_off.lowest._asdict(), self.trade_off.highest._asdict()
+            return {
+                name: {"value": value, "lower": ends[0][name], "upper": ends[1][name]}
+                for name, value in self.limits.items()
+                if value is not None
+            }
+        return {
+            cap.name: {
+                "value": cap.value, "lower": cap.lower, "upper": cap.upper, "shares": [list(s) for s in cap.shares],
+                "may_be_beyond": cap.may_be_beyond, "times_too_wide": cap.times_too_wide,
+            }
+            for cap in self.caps
+        }  # fmt: skip
+
     def __str__(self) -> str:
         return "\n".join(lines(self))
 
@@ -183,8 +248,10 @@ class Asked:
 
     plan: Plan
     ranges: Mapping[str, tuple[float, float]]
-    within: float
+    within: float | None
     beyond: float
+    question: Question | None = None
+    """The question that limits are chosen for; None with ``within``, and where single rows are protected."""
 
     def release(
         self,
@@ -202,10 +269,15 @@ class Asked:
 
     def read(self, release: Release) -> Suggestion:
         """Conclusions from the released numbers: post-processing, which costs nothing."""
-        names = {"groups": "max_groups", "rows": "max_rows_per_group"}
-        caps = [_cap(release, name, names[name], self.within) for name in names if name in self.plan.measures]
         found = [_bound(release, i, column, self.ranges[column], self.beyond) for i, column in enumerate(self.ranges)]
-        return Suggestion(tuple(caps), tuple(found), release, self.within, self.beyond)
+        caps: list[Cap] = []
+        best = None
+        if self.question is not None:
+            best = _trade_off(release, self.question)
+        elif self.within is not None:
+            names = {"groups": GROUPS_CAP, "rows": ROWS}
+            caps = [_cap(release, name, names[name], self.within) for name in names if name in self.plan.measures]
+        return Suggestion(tuple(caps), tuple(found), release, self.within, self.beyond, best)
 
 
 def suggest_caps(
@@ -213,14 +285,22 @@ def suggest_caps(
     *,
     by: Iterable[str] = (),
     ranges: Mapping[str, tuple[float, float]] | None = None,
-    within: float = WITHIN,
+    within: float | None = None,
     beyond: float = BEYOND,
+    groups: int | None = None,
+    per_query: Mapping[str, float] | None = None,
     **budget: Any,
 ) -> Asked:
-    """Ask for caps that a share ``within`` of the units keep to, and for bounds that a share ``beyond`` are beyond.
+    """Ask for caps with the least error of a count, and for bounds that a share ``beyond`` of the values are beyond.
 
     ``by`` are the columns that tables will be grouped by, ``ranges`` for each column to be bounded a range that surely
     holds its values, and ``rho=``, ``epsilon=``, ``delta=`` the cost. Caps and bounds that the table has are not used.
+
+    The error is that of a table with a count, and a mean of the first column of ``ranges``, in a group of middle size:
+    noise, and rows that the caps leave out. ``groups`` is the public number of groups; without it, it is the most
+    groups of a unit that the noise shows. ``per_query`` is the cost of such a table, such as ``{"rho": 0.01}``; without
+    it, it is the cost of this query. With ``within``, the caps are those that this share of the units keep to. None of
+    these three changes what is paid for.
 
     >>> import pyarrow, tallystick as ts
     >>> visits = ts.Private(pyarrow.table({"who": [1, 1, 2], "ward": ["a", "b", "a"], "age": [40, 40, 7]}))
@@ -229,18 +309,19 @@ def suggest_caps(
     <PrivacyLoss zcdp(rho=0.01, delta=0) [add_remove]>
     """
     inside = {column: bounds(*pair) for column, pair in dict(ranges or {}).items()}
-    share = check.inside("within", within)
+    share = None if within is None else check.inside("within", within)
     few = check.inside("beyond", beyond)
-    if not share >= 0.5 or not few <= 0.25:
+    if not (share is None or share >= 0.5) or not few <= 0.25:
         raise InvalidInput("within, beyond", (within, beyond), "within from 0.5, and beyond up to 0.25")
+    number = None if groups is None else check.count("groups", groups, least=1)
     bare = replace(table.per_unit(), declared=())
-    groups = tuple(by)
+    columns = tuple(by)
     measures: dict[str, Measure] = {}
     if not isinstance(table.unit, EachRow):
-        bare = bare.each_unit(by=groups, values=inside).per_unit(max_groups=1, max_rows_per_group=1)
+        bare = bare.each_unit(by=columns, values=inside).per_unit(max_groups=1, max_rows_per_group=1)
         edges = [0.5, *(candidate + 0.5 for candidate in CANDIDATES), LARGEST_BOUND]
         measures["rows"] = histogram(MOST_ROWS, edges)
-        if groups:
+        if columns:
             measures["groups"] = histogram(GROUPS, edges)
     elif not inside:
         raise InvalidInput(
@@ -252,7 +333,44 @@ def suggest_caps(
             measures[f"{end}{i}"] = quantile(column, p, low, high, bins=None if whole else BINS)
     if "weights" not in budget:  # caps decide most, and their counts need less of the price than the trees of quantiles
         budget["weights"] = {name: 5.0 if name in ("rows", "groups") else 1.0 for name in measures}
-    return Asked(bare.agg(**measures).plan(**budget, caps_share=0), inside, share, few)
+    plan = bare.agg(**measures).plan(**budget, caps_share=0)
+    question = None
+    if share is None and not isinstance(table.unit, EachRow):
+        cost = {word: plan.budget[word] for word in AMOUNTS if word in plan.budget}
+        question = _question(table, columns, inside, dict(per_query or cost), number)
+    return Asked(plan, inside, share, few, question)
+
+
+def _question(
+    table: Table,
+    by: tuple[str, ...],
+    inside: Mapping[str, tuple[float, float]],
+    cost: dict[str, Any],
+    groups: int | None,
+) -> Question:
+    """Return the question that limits are chosen for, with its noise: a count, and a mean of the first column."""
+    measures: dict[str, Measure] = {"count": count()}
+    for column, (low, high) in list(inside.items())[:1]:
+        measures[f"mean({column})"] = mean(column, low, high)
+    if "epsilon" in cost and not cost.get("delta"):
+        cost["pure"] = True
+    bare = replace(table, declared=())
+    # little noise on whole numbers costs more in epsilon and delta, so that small limits have more of it
+    widths = (1, WIDEST) if cost.get("delta") else (WIDEST,)
+    plans = [bare.per_unit(max_groups=1, max_rows_per_group=width).agg(**measures).plan(**cost) for width in widths]
+    half = max(plan.error()["count"] / width for plan, width in zip(plans, widths, strict=True))
+    named = " and ".join(f"a {visible(name)}" for name in measures)
+    grouped = f" by {', '.join(visible(column) for column in by)}" if by else ""
+    price = ", ".join(f"{word} {typed(plans[0].budget[word])}" for word in AMOUNTS if word in plans[0].budget)
+    return Question(f"{named}{grouped} at {price}", by, half, plans[0].noises[0].law.order, groups)
+
+
+def _trade_off(release: Release, question: Question) -> TradeOff:
+    """Return the trade-off from the noisy histograms of a release."""
+    measures, numbers = dict(release.plan.query.measures), release.numbers
+    rows = numbers[measures["rows"].parts()[0]]
+    groups = numbers[measures["groups"].parts()[0]] if "groups" in measures else None
+    return trade_off(groups, rows, question)
 
 
 def _cap(release: Release, measure: str, name: str, p: float) -> Cap:
@@ -327,7 +445,8 @@ def friendly(low: float, high: float, declared: tuple[float, float]) -> tuple[fl
     return (lower, upper) if lower < upper else (first, last)
 
 
-NAMES = {"max_groups": "max groups", "max_rows_per_group": "max rows per group"}
+ROWS, GROUPS_CAP = "max_rows_per_group", "max_groups"
+NAMES = {GROUPS_CAP: "max groups", ROWS: "max rows per group"}
 """The limits in words."""
 
 
@@ -336,7 +455,12 @@ def lines(found: Suggestion) -> list[str]:
     who = plural(found.release.who)
     said = []
     for cap in found.caps:
-        said += [_cap_line(cap, who), *_unsure(cap, f"of {who} have more", "a limit")]
+        said += [*_cap_line(cap, who), *_unsure(cap, f"of {who} have more", "a limit")]
+    if found.trade_off is not None:
+        said += [
+            *_table(found.trade_off, has_groups="groups" in found.release.plan.measures),
+            *_notes(found.trade_off, who),
+        ]
     for bound in found.bounds:
         said.append(_bound_line(bound, found.beyond))
         if bound.reaches:
@@ -345,23 +469,104 @@ def lines(found: Suggestion) -> list[str]:
     return said
 
 
+def _table(found: TradeOff, *, has_groups: bool) -> list[str]:
+    """Return the errors under several limits as a table."""
+    rows = found.lines
+    limits = [row.limits for row in rows]
+    columns = [Column("rows in each", tuple(f"{each.max_rows_per_group:,}" for each in limits))]
+    if has_groups:
+        columns.insert(0, Column("groups", tuple(f"{each.max_groups:,}" for each in limits)))
+        columns.append(Column("rows in all", tuple(_in_all(each) for each in limits)))
+    else:
+        columns = [Column("rows", columns[0].values)]
+    columns += [
+        Column("noise of a count", tuple(f"±{nearest(row.noise)}" for row in rows)),
+        Column("left out (seen)", tuple(f"{nearest(row.left_out)} ({nearest(100 * row.share, 2)} %)" for row in rows)),
+        Column("error", tuple(nearest(row.total) for row in rows)),
+        Column("", tuple("smallest" if row == found.best else "" for row in rows), is_text=True),
+    ]
+    return table_lines(columns)
+
+
+def _in_all(limits: Choice) -> str:
+    return "-" if limits.max_rows is None else f"{limits.max_rows:,}"
+
+
+def _notes(found: TradeOff, who: str) -> list[str]:
+    """Return the lines under the table of limits: its question, rows that it cannot know, and how sure it is."""
+    known = "" if found.question.groups is not None else "at least "
+    has = (
+        f"{_size(found)} rows ({known}{people(found.groups, 'group')})" if found.groups > 1 else f"{_size(found)} rows"
+    )
+    what = "A middle group has" if found.groups > 1 else "There are"
+    said = [f"The error is noise and rows left out, for {found.question.words}.", f"{what} about {has}."]
+    beyond = [
+        f"up to {math.ceil(each.people):,} {who} {_beyond(name, each.size)}" for name, each in found.hidden.items()
+    ]
+    if beyond:
+        said.append(f"Not seen: {', and '.join(beyond)}. The table does not count what they lose.")
+    if found.best.total > MOSTLY_ERROR * found.rows:
+        said.append("  The error is over a quarter of a group with any limits. Try: a higher cost or larger groups.")
+    return said + _unsure_error(found, who)
+
+
+def _size(found: TradeOff) -> str:
+    return nearest(found.rows, 2)
+
+
+def _beyond(name: str, size: int) -> str:
+    return f"in more than {people(size, 'group')}" if name == GROUPS_CAP else f"with more than {size:,} rows in a group"
+
+
+def _open_error(found: TradeOff, limits: Openness) -> bool:
+    return found.hidden_share >= limits.share or found.times >= limits.times
+
+
+def _unsure_error(found: TradeOff, who: str) -> list[str]:
+    """Return words for what the noise leaves open about limits with the least error, where that is much."""
+    if not _open_error(found, UNSURE_ERROR):
+        return []
+    hidden = []
+    if not found.is_known:
+        hidden.append(f"there are no {who} at all")
+    elif found.hidden_share >= UNSURE_ERROR.share:
+        hidden.append(f"up to {percent_up(found.hidden_share, 2)} of {who} are beyond the sizes of this table")
+    if found.times >= UNSURE_ERROR.times:
+        hidden.append(f"other limits have an error {nearest(found.times, 2)} times smaller")
+    return [f"  Not certain: because of the noise it is possible that {', or that '.join(hidden)}. Try: {WAYS_OUT}."]
+
+
 def details(found: Suggestion) -> list[str]:
     """Return how the suggestion was measured, as lines for a terminal."""
-    who, within, beyond = found.release.who, percent(found.within), percent(found.beyond)
+    who = found.release.who
+    said = [f"Intervals in brackets: 95 %, privacy noise only, for one value per {who}."]
+    if found.within is not None and found.caps:
+        said.append(f"About {percent(found.within)} of {plural(who)} keep to each limit.")
+    if found.bounds:
+        said.append(f"About {percent(found.beyond)} of values are outside each bound.")
+    if found.trade_off is not None:
+        said += _estimated(found.trade_off, who)
+    return said
+
+
+def _estimated(found: TradeOff, who: str) -> list[str]:
+    """Return how the rows that limits leave out are estimated."""
+    least, most = (nearest(rows, 2) for rows in found.left_out)
     return [
-        f"Intervals in brackets: 95 %, privacy noise only, for one value per {who}.",
-        f"About {within} of {plural(who)} keep to each limit; about {beyond} of values are outside each bound.",
+        f"Left out: estimated. Groups and most rows in a group are measured, and not all rows of a {who}.",
+        f"The best limits leave out {least} rows of a middle group if {plural(who)} have 1 row in most groups,",
+        f"and {most} if they have as many rows in each of their groups.",
     ]
 
 
-def _cap_line(cap: Cap, who: str) -> str:
+def _cap_line(cap: Cap, who: str) -> list[str]:
     """Return a suggested limit, the share of people who keep to it, and the shares at limits that the noise allows."""
     shares = dict(_told_shares(cap))
     end = " or more" if cap.value == CANDIDATES[-1] else ""
     kept = f" About {_rounded(shares[cap.value])} of {who} have {cap.value} or fewer" if cap.value in shares else ""
     others = "".join(f"; with {size} it would be {_rounded(p)}" for size, p in shares.items() if size != cap.value)
     noise = "" if cap.lower == cap.upper else f" The noise allows {cap.lower} to {cap.upper}."
-    return f"{NAMES[cap.name]}: {cap.value}{end}.{kept}{others}{'.' * bool(kept or others)}{noise}"
+    return [f"{NAMES[cap.name]}: {cap.value}{end}.{kept}{others}{'.' * bool(kept or others)}{noise}"]
 
 
 def _kept(cap: Cap) -> str:
@@ -422,7 +627,10 @@ def apply(found: Suggestion, name: str, book: Ledger, *, anyway: bool = False) -
     if found.says_nothing and not anyway:
         return False
     dataset = find(name, book)
-    table = found.applied(dataset.opened(), anyway=anyway).to_data()
-    changed = replace(dataset, table=table, about={**dataset.about, "bounds_from": found.reason})
+    opened = dataset.opened()
+    table = found.applied(opened, anyway=anyway).to_data()
+    asking = {word: value for word, value in dataset.asking.items() if word != BOUGHT}
+    asking |= found.bought(opened)
+    changed = replace(dataset, table=table, about={**dataset.about, "bounds_from": found.reason}, asking=asking)
     register(changed, book.open(dataset.population), update=True)
     return True

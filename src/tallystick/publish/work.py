@@ -25,6 +25,7 @@ from tallystick.ledger.chain import check_reason, digest
 from tallystick.ledger.pay import charged_delta
 from tallystick.ledger.texts import AutoKey
 from tallystick.publish.datasets import told_of_moves
+from tallystick.publish.group_size import usual_size
 from tallystick.publish.outcome import Answer, Offer, Outcome, Payment, Released
 from tallystick.tables import run
 from tallystick.tables.denial import with_plans, with_prices
@@ -127,6 +128,8 @@ class Work:
                 plan, self.account, dataset=self.dataset.name, names=self.names, forms=self.forms()
             )
         by_size = plan.error_by_size(sizes or GROUP_SIZES)
+        usual = usual_size(plan, self.dataset, self.account)
+        noisy = noisy_measures(plan, sizes, usual)
         return {
             "again": None if earlier is None else earlier.charge,
             "paid_before": None if before is None else before.to_data(),
@@ -136,26 +139,22 @@ class Work:
             "error_by_size": {name: _texts(errors) for name, errors in by_size.items()},
             "error_words": error_words(plan, next(iter(by_size.values()), ())),
             "groups": facts["keys"],
-            "warnings": (*facts["warnings"], *self._noisy_measures(sizes)),
+            "warnings": (*facts["warnings"], *(f"{name}: {text}" for name, text in noisy.items())),
             "explained": plan.explain(),
             "title": title(plan.query, self.dataset.name),
-            "summary": tuple(summary(plan, sizes, self.dataset.group_size)),
+            "summary": tuple(summary(plan, sizes, usual)),
             "details": tuple(details(plan)),
         }
 
     def warn_of_noise(self) -> None:
-        """Warn, before a charge, if the answer will be mostly noise: by the plan and a registered size alone."""
+        """Warn, before a charge, if the answer will be mostly noise: by the plan and a public size alone."""
         text = self.noise()
         if text and self._earlier() is None:
             warnings.warn(MostlyNoise(text), stacklevel=4)
 
     def noise(self) -> str:
         """Return which measures will be mostly noise, in a sentence; empty without one."""
-        return warned(self.plan, self.dataset.group_size)
-
-    def _noisy_measures(self, sizes: Sequence[int]) -> list[str]:
-        registered = () if self.dataset.group_size is None else (self.dataset.group_size,)
-        return [f"{name}: {text}" for name, text in noisy_measures(self.plan, sizes or registered).items()]
+        return warned(self.plan, usual_size(self.plan, self.dataset, self.account))
 
     def forms(self) -> run.Forms:
         """Return the question as a statement in SQL would ask it, whose answer may be in the record."""

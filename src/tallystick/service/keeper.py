@@ -58,7 +58,7 @@ class Keeper:
             template = Template()  # before there is a thread, a key or a connection
             opened.callback(template.close)
             open_sources_by(ServedReader)
-            self.ledger = ledger = opened.enter_context(Ledger(settings.ledger, create=False))
+            self.ledger = ledger = opened.enter_context(Ledger(settings.ledger, create=False, combine=True))
             require_service(ledger)
             failures = Failures(folder / "failures")
             ledger.failure_log = failures.add

@@ -26,6 +26,8 @@ class _Replay(NamedTuple):
 
     outcome: Mapping[str, Any]
     charge: int
+    answer: str
+    """The commitment to the answer, as the chain has it."""
     population: str
     registrations: int
 
@@ -46,7 +48,10 @@ class Replays:
             return
         again = outcome.to_data()
         again["paid"] = {**again["paid"], "again": True}
-        replay = _Replay(again, paid.charge, paid.population, self._ledger.newest_registration())
+        receipt = again["receipt"]
+        replay = _Replay(
+            again, paid.charge, receipt["answer_hash"], paid.population, self._ledger.newest_registration()
+        )
         with self._lock:
             self._known[view.actor, request] = replay
             if len(self._known) > MOST:
@@ -66,7 +71,7 @@ class Replays:
             _, receipt = self._ledger.stored_answer(charge)
         except TallystickError:
             is_allowed = False
-        is_same = is_allowed and receipt.to_dict() == replay.outcome["receipt"]
+        is_same = is_allowed and receipt.answer_hash == replay.answer
         if not is_same or self._ledger.newest_registration() != replay.registrations:
             with self._lock:
                 self._known.pop(key, None)

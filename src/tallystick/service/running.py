@@ -203,7 +203,7 @@ class Running:
         )
 
     def _note_charge(self, job: Job, charge: int) -> None:
-        """Note the charge of a job. If the disk is full, the job continues: it is paid, and the ledger has its charge."""
+        """Note the charge of a job. With a full disk the job continues: it is paid, and the ledger has its charge."""
         with contextlib.suppress(sqlite3.Error):
             self._queue.note_charge(job.id, charge)
 

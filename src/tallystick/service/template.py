@@ -136,6 +136,7 @@ def _run(control: socket.socket) -> None:
             message, descriptors = frames.receive_files(control, most=1)
         except Ended:
             return
+        _reap()
         [descriptor] = descriptors
         pid = os.fork()
         if pid == 0:
@@ -143,6 +144,13 @@ def _run(control: socket.socket) -> None:
             _child(message, socket.socket(fileno=descriptor))
         os.close(descriptor)
         _answer(control, pid)
+
+
+def _reap() -> None:
+    """Let go of children that have ended."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _answer(control: socket.socket, pid: int) -> None:
@@ -161,7 +169,6 @@ def _child(message: Mapping[str, Any], connection: socket.socket) -> None:
     code = 1
     try:
         sandbox.die_with_parent()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         importlib.import_module(CHILDREN[message["kind"]]).serve(connection, **message["settings"])
         code = 0
     except Ended:
@@ -177,7 +184,6 @@ def main() -> None:
     sandbox.die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keeper decides when jobs end
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended children leave nothing behind
     for module in _WARM:
         importlib.import_module(module)
     for module in _OPTIONAL:

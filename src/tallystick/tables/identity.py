@@ -225,8 +225,8 @@ def refuse_other_form(same: Iterable[Registered], own: Identity) -> None:
     """
     if not own.form:
         return
-    forms = {dataset.name: form for dataset in same if (form := _registered_form(dataset, own)) is not None}
-    others = [(name, form) for name, form in forms.items() if not may_read(own.form, form)]
+    forms = [(dataset.name, form) for dataset in same for form in sorted(_registered_forms(dataset, own))]
+    others = [(name, form) for name, form in forms if not may_read(own.form, form)]
     if not others:
         return
     [name, form] = others[0]
@@ -237,20 +237,31 @@ def refuse_other_form(same: Iterable[Registered], own: Identity) -> None:
     )
 
 
-def _registered_form(dataset: Registered, own: Identity) -> str | None:
-    """The form in the newest registration of the opened file; None if no registration has one of its marks."""
+def _registered_forms(dataset: Registered, own: Identity) -> set[str]:
+    """The forms in the newest registration of the opened file.
+
+    Every file that is recognised has a form: those of all registrations count if none of them has one of its marks.
+    """
     seen = own.all_marks | own.near
+    given = {own.name} if SourceId.of(own.name) in dataset.sources else set[str]()
+    forms = []
     for note, (_, marks) in zip(reversed(dataset.notes), reversed(dataset.history), strict=True):
-        place = noted_table(note)
-        known = set(marks)
-        if place is not None and place[0] in FILE_KINDS:
-            known |= _file_marks(place[1], {mark for mark in marks if mark.startswith(INODE)})
-        else:
-            known |= _marks_now(marks)
-        if seen.isdisjoint(known):
-            continue
-        return _named_form(marks) if place is None else form_of(place[0], place[1])
-    return None
+        forms.append(_forms(note, marks | given, own))
+        if not seen.isdisjoint(_known_now(note, marks)):
+            return forms[-1]
+    return set[str]().union(*forms)
+
+
+def _known_now(note: str, marks: frozenset[str]) -> set[str]:
+    """All marks of one registration: those that it noted, and those of the files at its places now.
+
+    A registered link has two places: the link, and the file to which it led.
+    """
+    known = set(marks) | _marks_now(marks)
+    place = noted_table(note)
+    if place is not None and place[0] in FILE_KINDS:
+        known |= _file_marks(place[1], {mark for mark in marks if mark.startswith(INODE)})
+    return known
 
 
 def _marks_now(marks: Iterable[str]) -> set[str]:
@@ -258,6 +269,12 @@ def _marks_now(marks: Iterable[str]) -> set[str]:
     places = [mark for mark in marks if mark.startswith(FILE)]
     inside, linked = _in_folders(places)
     return inside.union(linked, *(_file_marks(place.removeprefix(FILE), ()) for place in places))
+
+
+def _forms(note: str, marks: Iterable[str], own: Identity) -> set[str]:
+    """The forms that one registration gives to the opened file."""
+    place = noted_table(note)
+    return _named_forms(marks, own.all_marks) if place is None else {form_of(place[0], place[1])}
 
 
 def newest_file(dataset: Registered) -> str | None:
@@ -270,15 +287,16 @@ def newest_file(dataset: Registered) -> str | None:
     return paths[0] if paths else None
 
 
-def _named_form(marks: Iterable[str]) -> str:
-    """The form of a file that a program registered by its path.
+def _named_forms(marks: Iterable[str], opened: Iterable[str] = ()) -> set[str]:
+    """The forms of files that a program registered by their paths: of the opened one if it is among them.
 
-    >>> _named_form(["file /data/visits.tsv", "inode 66:12"])
-    'tsv'
+    >>> sorted(_named_forms(["file /data/visits.tsv", "inode 66:12", "file /data/costs.csv"], ["file /data/costs.csv"]))
+    ['csv']
     """
-    paths = [mark.removeprefix(FILE) for mark in marks if mark.startswith(FILE)]
-    kinds = [form_of(kind, path) for path in paths if (kind := kind_of(path))]
-    return kinds[0] if kinds else ""
+    paths = {mark for mark in marks if mark.startswith(FILE)}
+    chosen = (paths & set(opened)) or paths
+    kinds = [form_of(kind, path) for path in chosen if (kind := kind_of(path))]
+    return set(kinds) or {""}
 
 
 def _refuse_shared(parts: Sequence[Registered]) -> NoReturn:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import importlib
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from tallystick.drawing import table
 from tallystick.errors import Unavailable
 from tallystick.printing import csv_cell, escaped
-from tallystick.regular_file import write_whole, written_whole
+from tallystick.regular_file import real_path, write_whole, written_whole
 from tallystick.tables import layout
 from tallystick.tables.estimates import cut_at_zero
 
@@ -99,7 +98,7 @@ class Columns:
 
         with written_whole(path) as new, duckdb.connect(":memory:") as connection:
             connection.register("released", self.to_arrow())
-            connection.execute("COPY released TO ? (FORMAT parquet)", [os.path.realpath(new)])  # not a URL
+            connection.execute("COPY released TO ? (FORMAT parquet)", [real_path(new)])  # not a URL
         return Path(path)
 
     def to_arrow_file(self, path: str | Path) -> Path:

@@ -30,6 +30,7 @@ from tallystick.tables.reporting.columns import described, measured
 from tallystick.tables.reporting.limits import limit_lines
 from tallystick.tables.reporting.line import CELLS, Line
 from tallystick.tables.reporting.report import Report
+from tallystick.tables.reporting.sizes import sized
 from tallystick.tables.reporting.words import interval_meaning, too_noisy_to_use
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def answer_of(plan: Plan, keys: list[tuple[Any, ...]] | None, numbers: list[Any]
     if keys is not None:
         texts = [[v.isoformat() if isinstance(v, datetime.date) else v for v in key] for key in keys]
         held = [list(column) for column in zip(*texts, strict=True)] if texts else [[] for _ in plan.query.columns]
-    return {"format": FORMAT, "plan": plan.hash, "version": __version__, "keys": held, "numbers": list(numbers)}
+    made = {"format": FORMAT, "plan": plan.hash, "version": __version__, "keys": held, "numbers": list(numbers)}
+    return made | sized(plan)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tallystick.regular_file import real_path
+
 PREFIX: Final = "tallystick-"
 ALIVE: Final = "alive"
 _BETWEEN_SWEEPS: Final = 60.0
@@ -49,7 +51,7 @@ def private_root() -> Path:
 
 
 def _made(place: str) -> _Root:
-    path = Path(os.path.realpath(tempfile.mkdtemp(prefix=PREFIX, dir=place)))
+    path = Path(real_path(tempfile.mkdtemp(prefix=PREFIX, dir=place)))
     fresh = path / "fresh"
     lock = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)

@@ -7,6 +7,7 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ import tallystick as ts
 from tallystick.cards import Card, card, check_card, meaning, preview, read_card
 from tallystick.cards.charts import dots
 from tallystick.cards.contents import not_protected
+from tallystick.cards.page import view_of
 from tallystick.digits import percent_down, percent_up, up
 from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.keyset import PrivateKeys
@@ -417,3 +419,25 @@ def test_the_words_below_a_chart_keep_its_bars_from_being_added_up_or_ranked(cli
     alone = Elements(card(once.agg(n=ts.count()).plan(rho=0.01).release(why="x")).to_html()).text
     assert "the table does not show which is larger" in alone
     assert "adding up the groups" not in alone
+
+
+@pytest.mark.parametrize("rho", [0.04, 0.05, 0.07])
+def test_the_card_shows_the_epsilon_of_the_release_with_the_digits_of_the_screen(tmp_path, rho: float) -> None:
+    visits = pa.table({"patient": range(200), "ward": ["n", "s"] * 100})
+    with ts.Ledger(tmp_path / "ledger.db") as ledger:
+        account = ledger.open("clinic", budget=ts.zcdp(rho=0.5), unit="patient")
+        plan = ts.Private(visits, account=account).table(unit="patient").per_unit(max_rows_per_group=1)
+        release = plan.agg(n=ts.count()).plan(rho=rho).release(why="count", key="n")
+        on_screen = account.release_epsilon(account.paid(release.receipt), ts.zcdp(rho=rho))
+        assert view_of(card(release).facts)["epsilon_alone"] == on_screen.removeprefix("epsilon ")
+
+
+def test_a_limit_in_epsilon_is_shown_as_it_was_written(tmp_path) -> None:
+    visits = pa.table({"patient": range(200), "ward": ["n", "s"] * 100})
+    with ts.Ledger(tmp_path / "ledger.db") as ledger:
+        account = ledger.open("clinic", budget=ts.approx_dp(epsilon=1.1, delta=1e-6), unit="patient")
+        plan = ts.Private(visits, account=account).table(unit="patient").per_unit(max_rows_per_group=1)
+        made = card(plan.agg(n=ts.count()).plan(epsilon=0.29, delta=1e-7).release(why="count", key="n"))
+    view = view_of(made.facts)
+    assert (view["epsilon"], view["epsilon_alone"].split()[0]) == ("1.1 at delta 1e-6", "0.29")
+    assert "epsilon 1.11" not in made.to_html()

@@ -87,7 +87,7 @@ def test_a_block_is_opened_with_its_partition_and_milestones(used):
     words = "account open east --budget zcdp(rho=0.4,delta=1e-6) --parent clinic --partition ward --one-block-per-unit"
     facts = used(*words.split(), "--milestone", "0.1", "--json")["found"]
     assert facts["parent"] == "clinic"
-    assert "lifetime" in used("account", "show", "east")
+    assert "part of  clinic: used" in used("account", "show", "east")
     assert used("account", "show", "clinic", "--json")["found"]["blocks"] == ["east"]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tallystick as ts
-from contracts.other_users import acting_as
+from contracts.other_users import MISTYPED, acting_as
 from tallystick.cli.app import run
 from tallystick.publish.datasets import is_own_note
 
@@ -244,3 +244,96 @@ def test_a_full_disk_gives_no_file_and_says_so(shell: Shell, monkeypatch: pytest
         code, text = shell.type("token create --out new.txt")
     assert (code, "No space left" in text, "tsk_" in text) == (9, True, False)
     assert not Path("new.txt").exists()
+
+
+def test_data_are_opened_again_while_an_analyst_keeps_a_charge_running(shell: Shell) -> None:
+    shell.succeed("account allow clinic ann --budget zcdp(rho=0.5) --name study --why x")
+    with acting_as("ann"), ts.Ledger("tallystick.db", create=False) as book:
+        study, source = book.open("study"), f"file {Path('visits.csv').resolve()}"
+        running = study.charge(ts.zcdp(rho=0.1), why="for a year", source=source, lease=365 * 86_400).begin()
+        study.charge(ts.zcdp(rho=0.1), why="fails", source=source).begin().burn()
+    code, text = shell.type("dataset clear visits --why x --end-running")
+    assert code == 7, text
+    code, text = shell.type("dataset clear visits --why x --request")
+    assert code != 0
+    assert "--end-running" in text
+    number = shell.requested("dataset clear visits --why x --end-running")
+    shell.succeed(f"account approve {number} --why agreed", "bob")
+    shell.succeed("query visits --measures count_units --rho 0.01 --account study --why again", "ann")
+    with ts.Ledger("tallystick.db", create=False) as book:
+        assert book.charge_row(running.id)[0].state == "BURNED"
+
+
+def test_a_quorum_that_cannot_be_reached_is_not_requested(shell: Shell) -> None:
+    before = shell.head()
+    for more in ("", " --request"):
+        code, text = shell.type(f"ledger quorum clinic --needed money=2 --why x{more}")
+        assert code == 2
+        assert "2 approvals on clinic need 3 approvers, and it has 2 approvers" in text
+    assert shell.head() == before
+    shell.requested("ledger quorum clinic --needed money=1 --why x")
+
+
+def test_a_number_without_a_request_names_the_open_requests(shell: Shell) -> None:
+    code, text = shell.type("account approve 99 --why x", "bob")
+    assert (code, text) == (2, "Error: there is no request 99.\n")
+    number = shell.requested("account raise clinic --budget zcdp(rho=2) --why x")
+    code, text = shell.type("account approve 99 --why x", "bob")
+    assert code == 2
+    assert f"one of the open requests: {number}" in text
+
+
+def test_a_denied_analyst_learns_how_to_ask_for_more(shell: Shell) -> None:
+    shell.succeed('account allow clinic ann --budget "zcdp(rho=0.1)" --name report --why x')
+    code, text = shell.type("query visits --measures count_units --rho 0.2 --why x", "ann")
+    assert code == 3
+    [command] = [line for line in text.splitlines() if "account raise" in line]
+    assert command.split("allowance", 1)[1].strip().endswith("--why REASON --request")
+    assert "weakens the guarantee" not in text
+    asked = command[command.index("account raise") :].replace("REASON", "x")
+    assert shell.succeed(asked, "ann").startswith("Request ")
+    code, text = shell.type("query visits --measures count_units --rho 2 --why x", "ann")
+    assert code == 3
+    assert "weakens the guarantee" in text  # the limit of the population would be raised, too
+
+
+def test_an_allowance_is_shown_as_one(shell: Shell) -> None:
+    shell.succeed('account allow clinic ann --budget "zcdp(rho=0.1)" --name report --why x')
+    assert "report   allowance of ann, one budget" in shell.succeed("account show report")
+    assert "part of  clinic: used rho 0 of rho 1" in shell.succeed("account show report")
+    assert "allowance report: used rho 0 of rho 0.1" in shell.succeed("account show clinic")
+    assert "Allowance report: used rho 0 of rho 0.1" in shell.succeed("budget clinic --details")
+    assert "  report  allowance of patient" in shell.succeed("ledger show")
+
+
+def test_an_approved_erasure_names_the_command_that_removes_the_texts_from_the_files(shell: Shell) -> None:
+    shell.succeed("query visits --measures count_units --rho 0.01 --why 'for Mrs Miller'")
+    charge = shell.found("charge list")["charges"][0]["charge"]
+    asked = shell.succeed(f"ledger erase {charge} --why x --request")
+    assert f"erase the texts of ledger entry {charge}. Nothing is changed yet." in asked
+    number = int(asked.split()[1].rstrip(":"))
+    approved = shell.succeed(f"account approve {number} --why ok", "bob")
+    assert "The files still hold them until you run: tallystick ledger purge" in approved
+    shell.succeed("ledger purge")
+    assert "Miller" not in shell.succeed("charge list")
+    other = shell.requested("account raise clinic --budget zcdp(rho=2) --why x")
+    assert "purge" not in shell.succeed(f"account approve {other} --why ok", "bob")
+
+
+def test_a_role_for_a_name_that_no_user_has_is_given_with_a_warning(shell: Shell) -> None:
+    assert "does not have a user" not in shell.succeed("ledger grant dan analyst --population clinic --why x")
+    warned = shell.succeed(f"ledger grant {MISTYPED} analyst --population clinic --why x")
+    assert f"This machine does not have a user {MISTYPED}. If the name is wrong: " in warned
+    undo = warned.split("wrong: tallystick ")[1].replace("REASON", "x")
+    shell.succeed(undo.strip())
+    assert f"{MISTYPED}  ended" in shell.succeed("ledger members")
+
+
+def test_the_list_of_keys_says_why_each_was_added(shell: Shell) -> None:
+    number = shell.requested(f"ledger add-key {'ab' * 32} --why 'a key for the [b]report'")
+    shell.succeed(f"account approve {number} --why ok", "bob")
+    first, second = shell.succeed("ledger keys").splitlines()
+    assert first.endswith("may write: team")
+    assert second.startswith("ab" * 32)
+    assert second.endswith("may write: a key for the [b]report")
+    assert [each["why"] for each in shell.found("ledger keys")["keys"]] == ["team", "a key for the [b]report"]

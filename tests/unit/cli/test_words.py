@@ -124,3 +124,16 @@ def test_a_plan_is_short_and_its_thousands_are_set_apart(shell):
     assert re.search(r"Error    sum_delay  ±\d{2,3},\d{3} \(95 times", said)
     assert "rule " not in said
     assert "e+0" not in said
+
+
+GROUPS = [
+    *("account", "audit", "card", "certificate", "charge", "dataset", "fit", "ledger", "publish", "token"),
+    *("train",),
+]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_summary_in_a_list_of_commands_is_cut(run, group: str, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = run(group, "--help").out.split("Commands:")[1]
+    assert not [line for line in listed.splitlines() if line.endswith("...")]

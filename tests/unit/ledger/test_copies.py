@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 import signal
+import stat
 import threading
 
 import pytest
@@ -141,3 +142,17 @@ def test_without_a_place_for_the_lock_nothing_is_written(two, config):
         with pytest.raises(Unavailable, match="Nothing was written to the ledger"):
             spend(ledger.open("people"), 1).__enter__()
         assert ledger.head() == before
+
+
+def test_every_folder_of_the_state_is_for_its_user_alone(tmp_path):
+    """A group that may write to a folder above could exchange the anchors and the key."""
+    config = tmp_path / "home" / "config" / "tallystick"
+    before = os.umask(0o007)
+    try:
+        with Ledger(tmp_path / "x.db", config=config) as ledger:
+            ledger.open("clinic", budget=Budget.zcdp(1), unit="person")
+            ledger.govern(why="a team uses it")
+    finally:
+        os.umask(before)
+    made = [config.parent.parent, config.parent, *(each for each in config.rglob("*") if each.is_dir()), config]
+    assert {stat.S_IMODE(each.stat().st_mode) for each in made} == {0o700}

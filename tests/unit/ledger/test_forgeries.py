@@ -13,7 +13,7 @@ import pytest
 
 import tallystick as ts
 from crash.stores import raised, spend
-from crash.tampering import TABLES, append_forged, edited, rows_of
+from crash.tampering import TABLES, append_forged, edited, newest_in, rows_of
 from tallystick.errors import LedgerIntegrity, Refused, Unavailable
 from tallystick.ledger import Budget, Filter, Ledger, Partition, Signer, book, governance, journal, registry, replay
 from tallystick.ledger.chain import AnchorFile, SourceId, canonical, encode_answer, link
@@ -178,16 +178,28 @@ def test_a_writer_does_not_sign_for_a_charge_whose_entry_was_edited_while_it_ran
 ):
     charge = spend(people, 5, key="running").begin()
     edited(place, *with_other_key(place, charge.id, "next week"))
-    head = ledger.head()
+    head = newest_in(place)
     if is_checked:
-        with pytest.raises(LedgerIntegrity, match="signature of an answer is wrong"):
+        with pytest.raises(LedgerIntegrity, match="was altered"):
             charge.commit("an answer")
-        assert ledger.head() == head
+        assert newest_in(place) == head
         assert rows_of(place, "SELECT * FROM answer WHERE charge_id = ?", charge.id) == []
     else:
-        monkeypatch.setattr(replay, "verified", lambda *given: True)
+        monkeypatch.setattr(journal.Turn, "beginning", lambda turn, transaction, row: entry_of(place, row.id))
         charge.commit("an answer")
         assert stored_under("next week")(people)[0] == "an answer"
+
+
+def test_a_signature_covers_what_the_chain_says_of_a_charge(ledger, people, governed, place, monkeypatch):
+    """Also if the edit of its first entry is not noticed."""
+    charge = spend(people, 5, key="running").begin()
+    edits = with_other_key(place, charge.id, "next week")
+    edited(place, *edits)
+    monkeypatch.setattr(journal, "digest", lambda text: ledger.writer.watch.book.digests[charge.id])
+    charge.commit("an answer")
+    monkeypatch.undo()
+    with pytest.raises(LedgerIntegrity, match="no valid signature"):
+        stored_under("next week")(people)
 
 
 # -- keys, chains and anchors
@@ -880,6 +892,64 @@ def test_a_receipt_names_the_accounts_of_the_chain(ledger, people, governed, pla
     assert raised(lambda: other.limit) == "ok"
 
 
+@pytest.mark.parametrize("is_newest", [False, True], ids=["earlier", "newest"])
+def test_a_receipt_names_the_hash_of_the_chain(ledger, people, governed, place, monkeypatch, is_newest):
+    """A host that has never seen the ledger takes a head from a receipt, and believes the keys of that chain."""
+    charge = charge_of(place, "after")
+    [(last,)] = rows_of(place, "SELECT last_seq FROM charge WHERE id = ?", charge)
+    if not is_newest:
+        answered(people, "later", 1)
+    ask = stored_under("after")
+    _, true = ask(people)
+    edited(place, ("UPDATE entry SET hash = ? WHERE seq = ?", ("ab" * 32, last)))
+    assert raised(lambda: ask(people)) == "LedgerIntegrity"
+    edited(place, ("UPDATE entry SET hash = ? WHERE seq = ?", (true.head, last)))
+    assert ask(people)[1] == true
+    with ledger.store.read() as transaction:
+        kind, row = type(transaction), type(transaction).row
+
+    def changed(self, name, *values):
+        found = row(self, name, *values)
+        return (found[0] - 1, *found[1:]) if name == "entry_at" and values == (last,) else found
+
+    monkeypatch.setattr(kind, "row", changed)
+    assert raised(lambda: ask(people)) == "LedgerIntegrity"
+
+
+def test_the_head_that_other_hosts_are_given_is_sealed(ledger, people, governed, place, tmp_path):
+    """An open process, and a host that has never seen the ledger, gave away any hash that the table held."""
+    true = ledger.head()
+    for number, value in ((true.seq, "ab" * 32), (true.seq - 1, "ab" * 32)):
+        [(before,)] = rows_of(place, "SELECT hash FROM entry WHERE seq = ?", number)
+        edited(place, ("UPDATE entry SET hash = ? WHERE seq = ?", (value, number)))
+        if number == true.seq:
+            assert raised(ledger.head) == "LedgerIntegrity"
+            assert "at entry" in repr(ledger)
+        with Ledger(place, config=tmp_path / "another", clock=ledger._clock) as elsewhere:
+            assert raised(elsewhere.head) == "LedgerIntegrity"
+        edited(place, ("UPDATE entry SET hash = ? WHERE seq = ?", (before, number)))
+    assert ledger.head() == true
+
+
+@pytest.mark.parametrize("lines", [0, [0], [[1, 2]], [["x", 1, 2]], {}])
+def test_an_entry_whose_lines_are_no_lines_is_an_error_of_the_ledger(ledger, people, governed, place, lines):
+    number = charge_of(place, "after")
+    edited(place, overwritten(number, {**entry_of(place, number), "lines": lines}))
+    assert raised(lambda: stored_under("after")(people)) in ("LedgerIntegrity", "IdempotencyConflict")
+
+
+def test_limits_of_the_past_have_the_numbers_of_their_entries(ledger, people, governed, monkeypatch):
+    people.raise_limit(Budget(Filter("zcdp"), 200, 0), why="more")
+    limits = people.limits_since(1)
+
+    def changed(rows):
+        return [(row[0] + 5 * ('"kind":"raise"' in row[2]), *row[1:]) for row in rows]
+
+    answered_falsely(ledger, monkeypatch, "entries_after", changed)
+    assert raised(lambda: people.limits_since(1)) == "LedgerIntegrity"
+    assert limits
+
+
 def test_limits_of_the_past_are_read_up_to_the_newest_entry(ledger, people, governed, monkeypatch):
     people.raise_limit(Budget(Filter("zcdp"), 200, 0), why="more")
     ledger.accounts()
@@ -903,7 +973,7 @@ def test_the_anchor_moves_to_what_was_sealed_and_not_to_what_the_store_calls_new
     if "://" in place:
         pytest.skip("a client of PostgreSQL does not ask for the newest entry after its turn")
     newest = ledger.store._newest_committed
-    ledger.store._newest_committed = lambda: (newest()[0], "ab" * 32)
+    ledger.store._newest_committed = lambda is_alone: (newest(is_alone)[0], "ab" * 32)
     answered(people, "more", 1)
     assert ledger._anchor.read() == ledger.head()
 

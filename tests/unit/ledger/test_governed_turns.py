@@ -12,14 +12,16 @@ import time
 import pytest
 
 from crash.stores import Clock, raised, spend
-from crash.tampering import append_forged, edited
+from crash.tampering import append_forged, edited, newest_in
 from tallystick.accounting.losses import zcdp
-from tallystick.ledger import Budget, Filter, Ledger, Partition, Signer, checkpoints, signing
+from tallystick.errors import Refused
+from tallystick.ledger import Budget, Filter, Ledger, Partition, Signer, checkpoints, governance, signing
 from tallystick.ledger.journal import head as head_of
 from tallystick.ledger.replay import Book
 from tallystick.ledger.signing import verified
 from tallystick.ledger.sqlite import SqliteTransaction
 from tallystick.ledger.store import STATEMENTS
+from unit.ledger.test_forgeries import connect
 
 GROWING = ("entry", "charge", "line", "answer", "tag", "seal", "entry_text")
 THIEF = Signer(b"t" * 32)
@@ -222,6 +224,63 @@ def test_carried_totals_are_those_that_are_added_up(tmp_path, seed):
         assert (ledger.verify().problems, ledger.verify(full=False).problems) == ((), ())
 
 
+# -- a writer takes its own entries as it made them
+
+
+def test_own_entries_are_not_read_back(ledger, people, monkeypatch):
+    """The state comes from what was made, on both stores, and is that of a replay of the rows."""
+    answered(people, "first")
+    monkeypatch.setattr(governance.Watch, "_read", None)
+    answered(people, "second")
+    spend(people, 5, key="third").reserve().refund()
+    spend(people, 5, key="fourth").take_and_commit(1)
+    monkeypatch.undo()
+    made = ledger.writer.watch.book
+    ledger.writer.watch = governance.Watch()
+    with ledger.store.read() as transaction:
+        replayed = ledger.believed(transaction)
+    assert made is not replayed
+    assert checkpoints.state_of(made, ledger.head()) == checkpoints.state_of(replayed, ledger.head())
+
+
+def test_a_holder_who_lost_a_charge_is_told_so(ledger, people):
+    held = spend(people, 5, key="first").begin()
+    held.burn()
+    with pytest.raises(Refused, match="no longer held"):
+        held.commit(1)
+
+
+def changed_by_trigger(place, statement):
+    """Let the database run a statement after each row of ``entry`` that is written."""
+    if "://" in place:
+        connect(place, "DROP TRIGGER entry_no_change ON entry")
+        body = f"BEGIN {statement}; RETURN NEW; END"
+        connect(place, f"CREATE FUNCTION change() RETURNS trigger LANGUAGE plpgsql AS $${body}$$")
+        connect(place, "CREATE TRIGGER change AFTER INSERT ON entry FOR EACH ROW EXECUTE FUNCTION change()")
+    else:
+        connect(place, "DROP TRIGGER entry_no_update")
+        connect(place, f"CREATE TRIGGER change AFTER INSERT ON entry BEGIN {statement}; END")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entry SET body = replace(body, '\"fence\":1', '\"fence\":2') WHERE seq = NEW.seq",
+        "UPDATE entry SET hash = upper(hash) WHERE seq = NEW.seq",
+        "UPDATE entry SET hash = upper(hash) WHERE seq = NEW.seq - 1",
+    ],
+)
+def test_an_entry_that_the_store_changes_while_it_is_written_is_not_sealed(ledger, people, place, statement):
+    answered(people, "first")
+    held = spend(people, 5, key="second").begin()
+    changed_by_trigger(place, statement)
+    with ledger.store.read() as transaction:
+        head = head_of(transaction)
+    assert raised(lambda: held.commit(1)) == "LedgerIntegrity"
+    with ledger.store.read() as transaction:
+        assert head_of(transaction) == head
+
+
 # -- a writer that waits reads ahead
 
 
@@ -259,7 +318,7 @@ def test_a_writer_that_waits_replays_what_others_wrote(ledger, people, place):
     answered(people, "first")
     with Ledger(place, clock=ledger._clock) as other:
         answered(other.open("people"), "theirs")
-    head = ledger.head()
+    head = newest_in(place)
     assert ledger.writer.watch.position != head
     with gate_held(place):
         thread, found = waiting(lambda: answered(people, "second"))

@@ -327,3 +327,52 @@ def test_records_of_version_0_1_0_are_read(tmp_path, name, schema):
     [file] = (tmp_path / "places").iterdir()
     file.write_text(f"{'0' * 32} {name}\n{schema}")
     assert known.read() == records
+
+
+def test_a_name_of_a_ledger_that_cannot_be_resolved_is_an_error_in_words(tmp_path, config, monkeypatch):
+    """Python's own function fails where a link is replaced at that moment, or may not be read."""
+    (tmp_path / "link.db").symlink_to(tmp_path / "budget.db")
+    real, calls = os.path.realpath, iter(range(100))
+
+    def flipping(path, **options):
+        if next(calls) % 2 == 0:
+            raise FileNotFoundError(2, "No such file or directory")
+        return real(path, **options)
+
+    monkeypatch.setattr(os.path, "realpath", flipping)
+    with Ledger(tmp_path / "link.db", config=config) as ledger:
+        assert ledger.store.path == tmp_path / "budget.db"
+
+
+def test_a_ledger_is_opened_at_the_place_whose_name_is_remembered(tmp_path, config, monkeypatch):
+    """The links of its name are resolved once."""
+    for name in ("one", "two"):
+        Ledger(tmp_path / f"{name}.db", config=tmp_path / name).close()
+    link = tmp_path / "link.db"
+    link.symlink_to(tmp_path / "one.db")
+    real = os.path.realpath
+
+    def switched(path, **options):
+        found = real(path, **options)
+        if Path(path) == link:
+            link.unlink()
+            link.symlink_to(tmp_path / "two.db")
+        return found
+
+    monkeypatch.setattr(os.path, "realpath", switched)
+    with Ledger(link, config=config, create=False) as ledger:
+        assert ledger.store.names()[1] == f"file {ledger.store.path}"
+
+
+@pytest.mark.parametrize("name", ["\ud800.db", "a\udcff.db"])
+def test_a_name_that_is_not_utf_8_is_no_ledger(tmp_path, config, name):
+    with pytest.raises(InvalidInput, match="in UTF-8"):
+        Ledger(tmp_path / name, config=config)
+
+
+def test_a_ledger_is_not_opened_from_a_folder_that_is_gone(tmp_path, config, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(Unavailable, match="working folder is gone"):
+        Ledger("budget.db", config=config)

@@ -460,3 +460,19 @@ def test_the_keeper_suffices_for_a_ledger_whose_people_have_roles(team):
             reader.execute("SELECT body FROM entry_text")
     finally:
         run(team.admin, *[f"DROP ROLE IF EXISTS {name}" for name in people])
+
+
+def test_a_role_that_may_not_read_all_tables_learns_which_role_may(team):
+    with pytest.raises(Unavailable, match=r"permission denied for table secret.*such as ts_keeper"):
+        Ledger(team.reader)
+    with Ledger(team.keeper) as ledger:
+        assert ledger.verify().intact
+
+
+def test_a_role_that_the_server_does_not_have_is_noticed(team):
+    with Ledger(team.keeper) as ledger:
+        ledger.open("people", budget=ts.zcdp(rho=1), unit="person")
+        ledger.govern(why="a team")
+        ledger.team.begin(why="a team")
+        found = [ledger.team.lacks_user(name) for name in ("ts_reader", "role:ts_reader", "ts_mistyped", "machine:x")]
+        assert found == [False, False, True, False]

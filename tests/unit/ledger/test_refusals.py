@@ -397,3 +397,20 @@ def test_an_account_and_a_ledger_are_not_sent_to_another_process(people):
             way(people)
         with pytest.raises(Refused, match=r"ts\.Ledger\(place\) there"):
             way(people.ledger)
+
+
+@pytest.mark.parametrize("name", [1, 2**70, {"a": 1}, ["visits"], None, "\ud800"])
+def test_a_name_that_is_no_text_is_not_taken_for_damage(tmp_path, name):
+    """The driver fails to bind it, and its error said that the ledger is damaged."""
+    with Ledger(tmp_path / "x.db", config=tmp_path) as ledger:
+        clinic = ledger.open("clinic", budget=Budget.zcdp(1), unit="person")
+        for change in (
+            lambda: clinic.retire(name, why="old"),
+            lambda: clinic.retire(name, why="old", dry_run=True),
+            lambda: clinic.remove(name),
+            lambda: clinic.remove(name, dry_run=True),
+            lambda: ledger.account_row(name),
+            lambda: clinic.register("visits", source=1 if name is None else name),
+        ):
+            with pytest.raises(InvalidInput):
+                change()

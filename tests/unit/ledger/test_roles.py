@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from contracts.other_users import acting_as
 from crash.stores import spend
 from crash.teams import CLINIC, NOBODY, Team
 from tallystick.accounting.losses import zcdp
@@ -340,3 +341,18 @@ def test_effects_are_data_classes_no_more():
     assert {field.name for field in dataclasses.fields(authority.Authority)} == set(
         authority.to_data(authority.Authority())
     )
+
+
+def test_a_user_who_never_wrote_begins_roles_and_owns_every_population(tmp_path):
+    """In one transaction: a ledger with roles and without owners would be of use to no user."""
+    with Ledger(tmp_path / "x.db", config=tmp_path) as ledger:
+        for name in ("clinic", "school"):
+            ledger.open(name, budget=zcdp(rho=1), unit="person")
+        ledger.govern(why="a team")
+    with acting_as("olga"), Ledger(tmp_path / "x.db", config=tmp_path) as ledger:
+        seq = ledger.team.begin(why="a team", dry_run=True)
+        assert not ledger.team.begin(why="a team") - seq
+        [member] = [each for each in ledger.team.members() if each.name == "olga"]
+        assert member.roles == (("operator", None), ("owner", "clinic"), ("owner", "school"))
+        ledger.open("clinic").pay(zcdp(rho=0.1), why="a table")
+        assert ledger.verify().problems == ()

@@ -95,6 +95,6 @@ def test_entries_have_the_time_of_the_server(place: str, tmp_path: Path) -> None
 
 def test_the_server_is_asked_again_for_its_time(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ts.Ledger(place, config=tmp_path) as ledger:
-        elapsed = postgres_store._elapsed
-        monkeypatch.setattr(postgres_store, "_elapsed", lambda: elapsed() + 3600)  # the host counts wrongly
+        elapsed = postgres_store.elapsed
+        monkeypatch.setattr(postgres_store, "elapsed", lambda: elapsed() + 3600)  # the host counts wrongly
         assert abs(ledger.now() / 1000 - time.time()) < 5

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tallystick as ts
+from contracts.other_users import acting_as
 from tallystick.cards.card import card
 from tallystick.cards.check import check_card
 from tallystick.cards.page import view_of
@@ -25,8 +26,8 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
     """A ledger with registered visits: its owner, two analysts with allowances, and two approvers."""
     monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.chdir(tmp_path)
-    rows = "".join(f"{number % 400},{'ns'[number % 2]},{number % 100}\n" for number in range(1000))
-    Path("visits.csv").write_text(f"patient_id,region,cost\n{rows}")
+    rows = "".join(f"{number % 400},{'ns'[number % 2]},{number % 100},{number % 80}\n" for number in range(1000))
+    Path("visits.csv").write_text(f"patient_id,region,cost,age\n{rows}")
     Path("regions.csv").write_text("region\nn\ns\n")
     limits = [
         "--max-groups",
@@ -35,6 +36,8 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
         "3",
         "--bounds",
         "cost=0:100",
+        "--bounds",
+        "age=0:100",
         "--keys",
         "region=regions.csv",
     ]
@@ -166,3 +169,46 @@ def test_a_running_charge_of_a_person_who_ends_can_finish(team: dict[str, Ledger
     with pytest.raises(NotAuthorised):
         team["ann"].open("ann-share").pay(ts.zcdp(rho=0.01), why="later")
     assert not team["owner"].verify().problems
+
+
+@pytest.fixture
+def extra(team: dict[str, Ledger]) -> Iterator[Ledger]:
+    """The ledger after ann got a second allowance. Commands run as her."""
+    team["owner"].team.allow("ann", "clinic", ts.zcdp(rho=0.2), why="a second one", called="ann-extra")
+    team["owner"].team.allow("ann", "clinic", ts.zcdp(rho=0.2), why="for one model", called="ann-models")
+    with acting_as("ann"):
+        yield team["owner"]
+
+
+PLAN = [*("publish", "plan", "visits", "--by", "region", "--keys", "regions.csv"), *("--measures", "count")]
+
+
+def test_a_plan_and_its_table_are_paid_by_the_allowance_that_is_named(
+    extra: Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = ["--account", "ann-extra"]
+    assert run([*PLAN, "--rho", "0.05", "--out", "plan.json"]) == 2
+    assert "--account is missing. Give one of your allowances: ann-share, ann-extra" in capsys.readouterr().err
+    assert run([*PLAN, "--rho", "0.05", "--out", "plan.json", *named]) == 0
+    printed = capsys.readouterr()
+    assert "rho 0.05 of the 0.2 left" in printed.out
+    assert "--account ann-extra" in printed.err
+    assert "--key" not in printed.err  # a key of her own would hide the answer from colleagues
+    assert run(["publish", "run", "plan.json", "--why", "count", *named]) == 0
+    assert str(extra.open("ann-extra").used) == "rho 0.05"
+    assert str(extra.open("ann-share").used) == "rho 0"
+
+
+def test_models_and_suggestions_are_paid_by_the_allowance_that_is_named(extra: Ledger) -> None:
+    paid = ["--account", "ann-models", "--why", "a model"]
+    linear = ["fit", "linear", "visits", "--target", "cost", "--features", "age"]
+    assert run([*linear, "--rho", "0.05", *paid]) == 0
+    assert run(["dataset", "suggest", "visits", "--by", "region", "--rho", "0.1", *paid]) == 0
+    assert str(extra.open("ann-models").used) == "rho 0.15"
+
+
+def test_a_model_is_paid_by_the_only_allowance(team: dict[str, Ledger]) -> None:
+    scores = ["fit", "logistic", "visits", "--target", "region", "--features", "cost", "--labels", "n,s"]
+    with acting_as("ben"):
+        assert run([*scores, "--epsilon", "0.2", "--delta", "1e-6", "--why", "a model"]) == 0
+    assert float(team["owner"].open("ben-share").used.first) > 0

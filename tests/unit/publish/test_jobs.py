@@ -67,6 +67,11 @@ def test_journey_three_from_registration_to_card(run, planned) -> None:
         "Already published as report-t1 (ledger entry 4). Nothing was charged.",
         "Wrote    table2.csv, table2.about.csv, card2.html, card2.json",
     ]
+    shown = run(*RUN)  # without a file, the answer is on the screen again
+    assert shown.out == first.out
+    assert shown.errors.splitlines()[-1] == "Already published as report-t1 (ledger entry 4). Nothing was charged."
+    assert "(--details)" in shown.errors
+    assert "(--details)" not in run(*RUN, "--details").errors
     assert (planned / "table2.csv").read_bytes() == table
     assert (planned / "card2.html").read_bytes() == card
     assert len(found(run("charge", "list", "--json"))["charges"]) == 1

@@ -13,6 +13,7 @@ import tallystick as ts
 from tallystick.errors import MostlyNoise
 from tallystick.ledger import Ledger
 from tallystick.tables.reporting.noise import is_noise, noise_lines, warned
+from tallystick.tables.reporting.sizes import Size, Usual, size_in, sized
 from tallystick.tables.reporting.words import is_too_noisy
 
 ADD = "dataset add visits.csv --population patients --unit who --person patient --limit rho=1".split()
@@ -113,6 +114,142 @@ def test_the_warning_comes_before_the_charge_and_not_with_a_stored_answer(
         assert "% of 100 rows" in str(shown)
 
 
+# -- sizes that were paid for
+
+BIG = "who,ward,age\n" + "".join(f"{i},{'ab'[i % 2]},{i % 90}\n" for i in range(9_000))
+COUNTS = "--by ward --keys wards.csv --measures count".split()
+COUNT_PLAN = ["publish", "plan", "visits", *COUNTS, "--rho", "0.0005"]
+COUNT_QUERY = ["query", "visits", *COUNTS, "--why", "x"]
+
+
+def paid(run: Any, here: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> Any:
+    """A ledger with a count of 4,500 rows in each ward, which cost rho 0.2."""
+    put(here / "x", BIG, monkeypatch)
+    assert run(*ADD, *CAPS, *more).code == 0
+    asked = run(*COUNT_QUERY, "--rho", "0.2", "--key", "first", "--json")
+    assert asked.code == 0, asked.errors
+    return asked.document["found"]
+
+
+def noise_line(run: Any, *words: str) -> str:
+    planned = run(*(words or COUNT_PLAN))
+    assert planned.code == 0, planned.errors
+    return next((line for line in planned.out.splitlines() if line.startswith("Noise")), "")
+
+
+def test_a_count_that_was_paid_for_is_the_size_of_a_group(
+    run: Any, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = paid(run, here, monkeypatch)
+    middle = sorted(row[1] for row in found["rows"])
+    size = round(sum(middle) / 2)
+    assert 4_000 <= size <= 5_000
+    said = f"in groups of {size:,} rows (the middle group of ledger entry {found['charge']})"
+    assert said in noise_line(run)
+    (warned_of,) = notes(run(*COUNT_QUERY, "--rho", "0.0005", "--dry-run").errors) or [""]
+    assert warned_of == ""  # a dry run charges nothing, so it warns of nothing
+    assert said in notes(run(*COUNT_QUERY, "--rho", "0.0005").errors)[0]
+    shown = run(*COUNT_PLAN, "--json").document["found"]["plan"]["warnings"]
+    assert any(said in line for line in shown)
+    statement = run("sql", "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", "--rho", "0.0004", "--why", "x")
+    assert statement.code != 0 or said in notes(statement.errors)[0]
+    # a registered size goes before, and other groups have no size
+    other = run("publish", "plan", "visits", "--measures", "count", "--rho", "0.00001")
+    assert "ledger entry" not in other.out
+    filtered = run(*COUNT_PLAN, "--where", "age < 5")
+    assert "ledger entry" not in filtered.out
+    run("dataset", "update", "visits", "--group-size", "300")
+    assert "in groups of 300 rows" in noise_line(run)
+    assert "ledger entry" not in noise_line(run)
+
+
+def test_with_a_paid_size_every_word_is_a_function_of_plan_and_ledger(
+    run: Any, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are exchanged for completely different ones after the release; the plan is the same byte for byte."""
+    paid(run, here, monkeypatch)
+    said = set()
+    for rows in (BIG, *TABLES.values()):
+        (here / "x" / "visits.csv").write_text(rows)
+        planned, as_json = run(*COUNT_PLAN), run(*COUNT_PLAN, "--json")
+        said.add((planned.out, planned.errors, as_json.out))
+    assert len(said) == 1
+    assert "the middle group of ledger entry" in next(iter(said))[0]
+
+
+def test_an_answer_that_cannot_be_seen_is_not_a_size(run: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    charge = paid(run, here, monkeypatch)["charge"]
+    assert "ledger entry" in noise_line(run)
+    assert run("ledger", "erase", str(charge), "--why", "asked to", "--answers").code == 0
+    assert "ledger entry" not in noise_line(run)
+    again = run(*COUNT_QUERY, "--rho", "0.2", "--key", "second", "--json").document["found"]["charge"]
+    assert f"ledger entry {again})" in noise_line(run)
+    assert run("ledger", "erase", str(again), "--why", "asked to").code == 0  # its question alone
+    assert "ledger entry" not in noise_line(run)
+
+
+def test_answers_of_other_people_or_without_a_role_are_no_size(
+    run: Any, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paid(run, here, monkeypatch)
+    with Ledger("tallystick.db") as book:
+        account, sources = book.open("patients"), book.datasets()["visits"].sources
+        assert len(list(account.newest_answers(sources))) == 1
+        assert list(account.newest_answers(["other data"])) == []
+        assert len(list(account.newest_answers(sources, most=1))) == 1
+        monkeypatch.setattr(Ledger, "may", lambda self, action, population: action != "replay")
+        assert list(account.newest_answers(sources)) == []  # this caller has no role
+
+
+def test_a_count_within_its_noise_and_an_answer_of_an_earlier_version_are_no_size(
+    run: Any, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(here / "x", TABLES["two rows"], monkeypatch)
+    run(*ADD, *CAPS)
+    assert run(*COUNT_QUERY, "--rho", "0.001").code == 0
+    assert "% of 1,000" in noise_line(run)
+    asked = plan(0.1, n=ts.count())
+    field = sized(asked)["sized"]
+    answer = {"numbers": [[5, 60, 70]] * len(asked.noises), "sized": field}
+    assert size_in(answer, field["groups"]) == Size(60, None, field["rows"]["half"] / 60)
+    within = {**field, "rows": {**field["rows"], "half": 60.0}}
+    assert size_in({**answer, "sized": within}, field["groups"]) is None
+    assert size_in({"numbers": [[5, 60, 70]]}, field["groups"]) is None
+    assert size_in(answer, "other groups") is None
+    assert sized(plan(0.1, m=ts.histogram("age", [0, 50, 100]))) == {}
+
+
+def test_an_error_of_people_is_compared_with_people_and_one_of_rows_with_rows(
+    run: Any, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charge = paid(run, here, monkeypatch)["charge"]  # rows alone
+    both = [word.replace("measures count", "") for word in COUNT_PLAN]
+    both[both.index("count")] = "rows,people"
+    both[-1] = "0.0001"
+    lines = run(*both).out
+    assert f"rows (the middle group of ledger entry {charge})" in lines
+    assert "of 100 patients" in lines or "people" not in lines.partition("Noise")[2].partition("Limits")[0]
+    asked = run("query", "visits", *"--by ward --keys wards.csv --measures rows,people --why y --rho 0.3".split())
+    assert asked.code == 0, asked.errors
+    people = Usual(None, 40, "a size")
+    warning = warned(plan(1e-3, rows=ts.count(), people=ts.count_units()), people)
+    assert "in groups of 1,000 rows or fewer and in groups of 40 table (a size)" in warning.replace("whos", "table")
+
+
+def test_a_suggestion_buys_a_size_where_it_is_applied(run: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(here / "x", BIG, monkeypatch)
+    run(*ADD, *CAPS)
+    suggest = "dataset suggest visits --by ward --groups 2 --rho 0.2 --why limits".split()
+    found = run(*suggest, "--json").document["found"]
+    assert "ledger entry" not in noise_line(run)
+    assert run(*suggest, "--apply").code == 0
+    assert run("dataset", "update", "visits", "--max-rows-per-group", "60").code == 0  # so that a count is noise again
+    assert f"(a middle group by the suggestion of ledger entry {found['charge']})" in noise_line(run)
+    assert "size     about 4,500 rows" in run("dataset", "show", "visits").out
+    counted = run(*COUNT_QUERY, "--rho", "0.2", "--json").document["found"]["charge"]
+    assert f"(the middle group of ledger entry {counted})" in noise_line(run)  # a count goes before an estimate
+
+
 # -- the rule
 
 
@@ -163,7 +300,7 @@ def test_every_measure_is_noise_in_a_small_group_and_not_in_a_large_one(measure:
 def test_a_plan_without_noise_to_speak_of_says_nothing() -> None:
     asked = plan(100, n=ts.count(), m=ts.mean("age", 0, 100))
     assert noise_lines(asked) == []
-    assert warned(asked) == warned(asked, 10_000) == ""
+    assert warned(asked) == warned(asked, Usual(10_000, 10_000, "a size")) == ""
     assert "Noise    " not in asked.explain()
 
 

@@ -46,7 +46,7 @@ def account(tmp_path: Path) -> Iterator[Account]:
 def test_a_suggestion_recovers_sensible_caps_and_bounds_and_is_charged_once(account: Account) -> None:
     table = made_up()
     visits = ts.Private(table, account=account).table(unit="who")
-    asked = ts.suggest_caps(visits, by=["ward"], ranges={"cost": (0, 100_000)}, rho=0.2)
+    asked = ts.suggest_caps(visits, by=["ward"], ranges={"cost": (0, 100_000)}, within=0.95, rho=0.2)
     assert account.used.a0 == 0
     found = asked.release(why="choose caps", key="caps")
     assert account.used.to_dict()["rho"] == 0.2
@@ -98,7 +98,7 @@ def drawn(asked: Any, exact: Any, seed: int) -> Any:
 
 def test_the_caps_that_the_noise_leaves_hold_the_true_one() -> None:
     table = made_up(600, seed=4)
-    asked = ts.suggest_caps(ts.Private(table).table(unit="who"), by=["ward"], rho=0.02)
+    asked = ts.suggest_caps(ts.Private(table).table(unit="who"), by=["ward"], within=0.95, rho=0.02)
     exact = run.integers(asked.plan)
     cells, counts = _cells(table)
     groups, most = np.zeros(600, dtype=int), np.zeros(600, dtype=int)
@@ -113,17 +113,18 @@ def test_the_caps_that_the_noise_leaves_hold_the_true_one() -> None:
         assert np.mean([caps[i].value == truth for caps in draws]) < 0.9  # otherwise the test could not fail
 
 
-def test_no_noise_makes_a_suggestion_fail() -> None:
+@pytest.mark.parametrize("within", [None, 0.95])
+def test_no_noise_makes_a_suggestion_fail(within: float | None) -> None:
     """Three units and next to no budget: counts may add up to less than nothing, and the bounds stay bounds."""
-    asked = ts.suggest_caps(
-        ts.Private(made_up(3).slice(0, 9)).table(unit="who"), by=["ward"], ranges={"cost": (0, 10)}, rho=1e-6
-    )
+    table = ts.Private(made_up(3).slice(0, 9)).table(unit="who")
+    asked = ts.suggest_caps(table, by=["ward"], ranges={"cost": (0, 10)}, within=within, rho=1e-6)
     exact = run.integers(asked.plan)
     for seed in range(60):
         found = drawn(asked, exact, seed)
         (bound,) = found.bounds
         assert 0 <= bound.lower < bound.upper <= 10
-        assert all(cap.lower <= cap.value <= cap.upper and cap.value in CANDIDATES for cap in found.caps)
+        assert all(cap.lower <= cap.value <= cap.upper for cap in found.caps)
+        assert {found.limits["max_groups"], found.limits["max_rows_per_group"]} <= set(CANDIDATES)
         assert "nan" not in str(found)
         assert "Not certain: because of the noise it is possible that" in str(found)
         with pytest.raises(Refused, match=r"max_groups.*bounds of cost.*too noisy to rely on.*a higher cost"):

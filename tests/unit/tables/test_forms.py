@@ -15,6 +15,7 @@ from tallystick.errors import Refused
 from tallystick.ledger import Account, Ledger
 from tallystick.publish import datasets
 from tallystick.publish.datasets import Dataset
+from tallystick.tables import identity
 
 LINES = 5_000
 """Line breaks inside one quoted cell: read with tabs, each of them ends a record."""
@@ -190,3 +191,56 @@ def test_a_link_that_was_registered_before_does_not_lend_its_form(
     with pytest.raises(Refused, match=r"registered as dataset 'x', as a \.csv file"):
         counted(link, rows)
     assert rows.used == used
+
+
+def identified(path: Path, account: Account) -> None:
+    """Register a file as ``dataset add`` does, with its marks."""
+    table = datasets.read_table(str(path), None, None, "add_remove", (), {})
+    datasets.register(Dataset("x", account.name, table.to_data(), identity=datasets.identified(table)), account)
+
+
+def test_a_file_to_which_a_registered_link_led_keeps_its_form(tmp_path: Path, rows: Account) -> None:
+    """The link leads elsewhere, and the file was replaced: a hard link x.tsv was read with tabs."""
+    old, new = long_cell(tmp_path / "old.csv"), long_cell(tmp_path / "new.csv")
+    link = tmp_path / "current.csv"
+    link.symlink_to(old)
+    identified(link, rows)
+    long_cell(tmp_path / "fresh.csv").replace(old)
+    link.unlink()
+    link.symlink_to(new)
+    for number, path in enumerate([old, new]):
+        os.link(path, tmp_path / f"{number}.tsv")
+        os.link(path, tmp_path / f"{number}.csv")
+        with pytest.raises(Refused, match=r"registered as dataset 'x', as a \.csv file"):
+            counted(tmp_path / f"{number}.tsv", rows)
+        assert counted(tmp_path / f"{number}.csv", rows) < LINES / 2
+
+
+def test_files_in_a_folder_that_took_the_place_of_a_registered_file_keep_its_form(
+    tmp_path: Path, rows: Account
+) -> None:
+    """Also those to which links in it lead."""
+    file = long_cell(tmp_path / "x.csv")
+    identified(file, rows)
+    file.unlink()
+    file.mkdir()
+    inside, linked = long_cell(file / "a.csv"), long_cell(tmp_path / "far.csv")
+    (file / "b.csv").symlink_to(linked)
+    for number, path in enumerate([inside, linked]):
+        os.link(path, tmp_path / f"{number}.tsv")
+        with pytest.raises(Refused, match=r"as a \.csv file"):
+            counted(tmp_path / f"{number}.tsv", rows)
+    assert counted(inside, rows) < LINES / 2
+
+
+def test_a_file_that_is_recognised_has_a_form_however_it_was_recognised(
+    tmp_path: Path, rows: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the marks of no registration say which form is the file's, all of them must allow the one that is asked."""
+    file = long_cell(tmp_path / "x.csv")
+    identified(file, rows)
+    os.link(file, tmp_path / "y.tsv")
+    monkeypatch.setattr(identity, "_known_now", lambda *given: set())
+    with pytest.raises(Refused, match=r"as a \.csv file"):
+        counted(tmp_path / "y.tsv", rows)
+    assert counted(file, rows) < LINES / 2

@@ -352,6 +352,18 @@ def test_a_link_in_a_registered_folder_does_not_take_data_that_were_registered_b
     assert cheap(path, owner).receipt is not None
 
 
+@pytest.mark.parametrize("source", [5, True, b"people.csv", ["people.csv"], {}])
+def test_what_is_no_text_is_no_source_of_a_program(own: Account, source: Any) -> None:
+    with pytest.raises(InvalidInput, match="a text that names the data"):
+        own.register("people", source=source)
+
+
+def test_a_program_may_register_a_path_that_is_not_there_yet(tmp_path: Path, own: Account) -> None:
+    own.register("people", source=tmp_path / "people.csv")
+    own.register("people", source=str(tmp_path / "people.csv"))  # it changes nothing
+    assert len(own.ledger.datasets()) == 1
+
+
 def test_a_folder_is_no_source_of_a_program(tmp_path: Path, own: Account) -> None:
     """Its files come and go between two looks, so a program registers each file."""
     with pytest.raises(InvalidInput, match="register each file"):

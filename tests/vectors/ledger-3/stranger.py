@@ -548,9 +548,14 @@ class Ledger:
         charge = self.charges[e["charge"]]
         is_over = charge["lease_until"] <= e["at"]
         may = all(has("owner", self.top(line[0])) for line in charge["lines"])
-        need(charge["principal"] == who or is_over or may or self.is_older(e), "the charge of somebody else")
+        held_up = any(failed == e["charge"] and has("owner", p) for failed, p in self.failures)
+        need(charge["principal"] == who or is_over or may or held_up or self.is_older(e), "the charge of somebody else")
 
     right_refund = right_burn
+
+    def right_clear(self, n, e, who, has):
+        need(all(p == self.top(e["account"]) for _, p in e["rows"]), "data of another population")
+        self.check_change(e, has)
 
     def right_open(self, n, e, who, has):
         if e["parent"] is None:
@@ -627,6 +632,7 @@ class Ledger:
         need(e["roles"] and e["roles"] == [role for role in ROLES if role in e["roles"]], "roles of the token")
         need(e["doors"] and e["doors"] == [d for d in ("http", "wire") if d in e["doors"]], "doors of the token")
         need(e["at"] < e["until"] <= e["at"] + 365 * DAY, "the end of the token")
+        need(e["population"] is None or self.account(e["population"])["parent"] is None, "a token of no population")
         need(e["ceiling"] is None or e["population"] is not None, "a ceiling without a population")
         need(e["hash"] not in [t["hash"] for t in self.tokens.values()], "the token exists")
 

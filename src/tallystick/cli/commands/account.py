@@ -56,7 +56,7 @@ def open_(
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Open an account; its filter follows from the budget's type and never changes."""
+    """Open an account. Its filter follows from the budget's type and never changes."""
     from tallystick.accounting.expression import read_loss
     from tallystick.ledger import Budget, Partition
     from tallystick.ledger.opening import named_unit, require_small_delta, warn_of_delta
@@ -115,7 +115,7 @@ def _predicate(where: list[str] | None) -> tuple[str, tuple[str | int, ...]]:
 
 @app.command()
 def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
-    """Show the limit of an account, what is used and left, its blocks and its lifetime totals."""
+    """Show what is used and left of an account. It also shows its limit, blocks and allowances."""
     with opened(ledger) as book:
         account = book.open(name)
         answer = Answer(
@@ -133,7 +133,7 @@ def say(out: Console, account: Account) -> None:
     state = "closed" if account.closed else "open"
     used, limit = account.in_epsilon(account.used), account.in_epsilon(account.limit)
     lines = [
-        f"{account.name}   {account.kind}, one budget for each {account.unit}, {state}",
+        f"{account.name}   {_kind(account)}, one budget for each {account.unit}, {state}",
         f"limit    never more than {account.limit}   ({account.currency.title}; {rule.theorem})",
         *([f"         that is {limit}"] if limit else []),
         *([f"         {WHAT_RHO_IS}"] if account.currency.kind == "zcdp" else []),
@@ -142,10 +142,19 @@ def say(out: Console, account: Account) -> None:
     ]
     parent = account.parent
     if parent is not None:
-        lines.append(f"lifetime {parent.used} of {parent.limit}   ({parent.name})")
-    lines += [f"block    {child.name}: used {child.used} of {child.limit}" for child in account.children]
+        lines.append(f"part of  {parent.name}: used {parent.used} of {parent.limit}")
+    for below in account.children:
+        lines.append(f"{below.kind_in_words:<8} {below.name}: used {below.used} of {below.limit}")
     for line in lines:
         out.print(line, soft_wrap=True, markup=False)
+
+
+def _kind(account: Account) -> str:
+    """Return the kind of an account, with the person who pays from an allowance."""
+    if not account.is_allowance:
+        return account.kind_in_words
+    [name] = [member.name for member in account.ledger.team.members() if member.id == account.owner]
+    return f"{account.kind_in_words} of {name}"
 
 
 @app.command("raise")

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallystick.cli.commands.ledger_upkeep import purge_next
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.cli.proposing import AsRequest, Form, request, waiting
 from tallystick.digits import moment, people
 from tallystick.errors import LedgerIntegrity
 from tallystick.ledger.book import opened, place_of
+from tallystick.ledger.chain import SourceId
+from tallystick.ledger.retirement import ends
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,26 +94,42 @@ def _lines(each: Asked, changes: list[str]) -> list[str]:
 
 
 def _changes(book: Ledger, each: Asked) -> list[str]:
-    """The differences that a registration would make, from the newest registration of the dataset."""
+    """The data of a registration, and the differences from the newest registration of the dataset.
+
+    The data are those of the entry itself. What the note says about them must agree with it.
+    """
     from tallystick.publish import datasets
 
-    if each.effect["kind"] != "register" or not datasets.is_own_note(each.note):
+    effect, note = each.effect, each.note
+    if effect["kind"] != "register" or ends(note):
         return []
-    name = each.effect["dataset"]
+    data = [f"data: {mark}" for mark in effect.get("marks", []) if SourceId.of(mark) == effect["source"]]
+    if not datasets.is_own_note(note):
+        return [*data, f"note: {note}"]
+    name = effect["dataset"]
     try:
-        wanted = datasets.read_note(name, each.population or "", each.note, None)
+        wanted = datasets.read_note(name, each.population or "", note, None)
     except LedgerIntegrity:  # the note of another program
-        return ["the registration cannot be read; do not approve it unread"]
-    return datasets.differences(datasets.known(book).get(name), wanted)
+        return [*data, _UNREAD]
+    if datasets.protected_by(wanted) != effect["fixed"]:
+        return [*data, _UNREAD]
+    return [*data, *datasets.differences(datasets.known(book).get(name), wanted)]
+
+
+_UNREAD = "the registration cannot be read; do not approve it unread"
 
 
 def _decided(command: str, verb: str, outcome: Outcome, form: Form, asked: dict[str, Any]) -> None:
     facts = {**outcome._asdict(), "dry_run": form.dry_run}
+    del facts["effect"]
 
     def say(out: Console) -> None:
         if form.dry_run:
             out.print("Nothing was changed. Without --dry-run:")
-        out.print(f"{verb} request {outcome.request}. {_AFTER[outcome.state].format(*outcome[2:])}", soft_wrap=True)
+        after = _AFTER[outcome.state].format(outcome.approvals, outcome.needed)
+        out.print(f"{verb} request {outcome.request}. {after}", soft_wrap=True)
+        if outcome.state == "EXECUTED" and outcome.effect == "erase":
+            out.print(purge_next(), soft_wrap=True, markup=False)
 
     deliver(Answer(command, {"ledger": place_of(form.ledger), **asked}, facts, say), as_json=form.as_json)
 
@@ -118,7 +137,7 @@ def _decided(command: str, verb: str, outcome: Outcome, form: Form, asked: dict[
 _AFTER = {
     "EXECUTED": "It is carried out.",
     "OPEN": "It has {} of {} approvals.",
-    "VOID": "It is void: the state that it was made for has changed. Make a new request.",
+    "VOID": "It is void, because the state that it was made for has changed. Make a new request.",
     "REJECTED": "It can no longer be approved.",
     "WITHDRAWN": "It can no longer be approved.",
 }
@@ -129,7 +148,7 @@ def approve(number: Number, why: Why, dry_run: DryRun = False, ledger: Place = N
     """Approve a request. The last approval carries it out."""
     with opened(ledger) as book:
         outcome = book.team.approve(number, why=why, dry_run=dry_run)
-    verb = "Looked at" if outcome.state == "VOID" else "Approved"
+    verb = "Did not approve" if outcome.state == "VOID" else "Approved"
     form = Form("account.approve", ledger, as_json, dry_run)
     _decided(form.command, verb, outcome, form, {"request": number, "why": why})
 
@@ -161,7 +180,7 @@ def allow(
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Give a person an allowance: a share of a budget from which only this person pays."""
+    """Give a person an allowance. It is a share of a budget, and only this person pays from it."""
     loss = _loss(budget)
     give = lambda book: book.team.allow(person, account, loss, why=why, called=name)  # noqa: E731
     if is_request:

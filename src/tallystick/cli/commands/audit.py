@@ -39,7 +39,7 @@ def mechanism(
     report: Report = None,
     as_json: Json = False,
 ) -> None:
-    """Draw from a function on two neighbouring datasets, and bet on an event. Runs the code in FILE.py."""
+    """Attack a function on two neighbouring datasets. It bets on an event, and runs the code in FILE.py."""
     from tallystick.accounting.expression import read_loss
     from tallystick.audit.two_sample import mechanism as attack
 
@@ -64,7 +64,7 @@ def table(
     place: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Release a table plan about two made-up neighbouring tables, and bet on an event. Nothing is charged."""
+    """Attack a table plan on two neighbouring tables. They are made up, it bets on an event, and nothing is charged."""
     from tallystick.accounting.expression import read_loss
     from tallystick.audit.plans import check_neighbours
     from tallystick.audit.two_sample import mechanism as attack
@@ -87,7 +87,7 @@ def coins(
     out: Annotated[Path, typer.Option("--out", help="The file for the coins; keep it secret until the audit.")],
     as_json: Json = False,
 ) -> None:
-    """Draw the coins that put canaries in or leave them out, before a training run."""
+    """Draw the coins that include or leave out canaries. Do it before a training run."""
     from tallystick.audit.inclusion import coins as draw
 
     if out.exists():
@@ -133,7 +133,7 @@ def run(
     report: Report = None,
     as_json: Json = False,
 ) -> None:
-    """One training run with canaries, or a few: were more coins guessed than the claim allows?"""
+    """Test a training run with canaries. It asks if more coins were guessed than the claim allows."""
     from tallystick.accounting.expression import read_loss
     from tallystick.audit.guesses import one_run
     from tallystick.audit.inclusion import Coins
@@ -165,7 +165,7 @@ def accounting(
     report: Report = None,
     as_json: Json = False,
 ) -> None:
-    """Recompute another accountant's epsilon: falsified if it is certainly too small."""
+    """Recompute the epsilon of another accountant. It is falsified if it is certainly too small."""
     from tallystick.accounting.expression import read_loss
     from tallystick.accounting.foreign import read_record
     from tallystick.audit.recomputed import claimed_epsilon
@@ -184,7 +184,7 @@ def accounting(
 
 @app.command()
 def ledger(place: Place = None, as_json: Json = False) -> None:
-    """Recompute the chain and every cost: falsified if a charge was less than its plan costs today."""
+    """Recompute the chain and the cost of every charge. A charge is falsified if its plan costs more today."""
     from tallystick.ledger.book import opened, place_of
 
     with opened(place) as book, working("verifying"):

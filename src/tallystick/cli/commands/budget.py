@@ -165,8 +165,9 @@ def fit_lines(account: Account, fits: list[tuple[int, int]], total: FittingSum |
     """Return what could still be published."""
     known = [(number, error) for number, error in fits if number]
     if not known:
-        higher = f"tallystick account raise {shlex.quote(account.name)} --budget BUDGET --why REASON"
-        return [f"Nothing useful fits what is left. To raise the limit: {higher}{running_command().ledger}"]
+        asks, limit = (" --request", "ask for more") if account.is_allowance else ("", "raise the limit")
+        higher = f"tallystick account raise {shlex.quote(account.name)} --budget BUDGET --why REASON{asks}"
+        return [f"Nothing useful fits what is left. To {limit}: {higher}{running_command().ledger}"]
     offers = [
         f"  {number:,} more count{'s' * (number > 1)} with an error of ±{error} {plural(account.unit)}"
         for number, error in known
@@ -183,10 +184,11 @@ def fit_lines(account: Account, fits: list[tuple[int, int]], total: FittingSum |
 
 def detail_lines(account: Account) -> list[str]:
     """Return how the account adds up, and the accounts above and below it."""
-    lines = ["", f"{account.kind}, {account.currency.title}"]
-    lines += [f"Block {block.name}: used {block.used} of {block.limit}" for block in account.children]
+    lines = ["", f"{account.kind_in_words}, {account.currency.title}"]
+    for below in account.children:
+        lines.append(f"{capital(below.kind_in_words)} {below.name}: used {below.used} of {below.limit}")
     parent = account.parent
-    lines += [] if parent is None else [f"Lifetime ({parent.name}): used {parent.used} of {parent.limit}"]
+    lines += [] if parent is None else [f"Part of {parent.name}: used {parent.used} of {parent.limit}"]
     lines += [f"{capital(WHAT_RHO_IS)}."] if account.currency.kind == "zcdp" else []
     return [*lines, *filter(None, [why_quoted(account.limit)])]
 

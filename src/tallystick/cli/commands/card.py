@@ -63,7 +63,7 @@ def export(
     to: Annotated[str, typer.Option("--to", help="For whom: registry (of DP deployments).")] = "registry",
     as_json: Json = False,
 ) -> None:
-    """Write a card as the record that the public registry of deployments asks for."""
+    """Write a card as a record for the public registry. It is the registry of deployments."""
     from tallystick.cards import read_card
     from tallystick.cards.registry import SCHEMA, registry_record, registry_text
 
@@ -95,7 +95,7 @@ def export(
 def verify(
     file: File, ledger: Place = None, table: Table = None, data_only: DataOnly = False, as_json: Json = False
 ) -> None:
-    """Compare a card with the ledger, part by part, and say what was not checked. Exit 6 when they differ.
+    """Compare a card with the ledger, part by part. It says what was not checked. The exit code is 6 if they differ.
 
     Exit 4 when everything else agrees, and the limit was raised since, or a page or a table could not be checked.
     """

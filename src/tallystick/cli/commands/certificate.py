@@ -28,7 +28,7 @@ def write(
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="Or a delta at this epsilon.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Certify a loss: one small file that proves its epsilon to anyone with the checker."""
+    """Write a file that proves the epsilon of a loss. Anyone with the checker can verify it."""
     from tallystick.accounting.expression import read_loss
 
     loss = read_loss(expression)

@@ -28,7 +28,7 @@ def list_(
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """List charges, oldest first, each with the number of its ledger entry."""
+    """List charges, oldest first. Each has the number of its ledger entry."""
     from tallystick.digits import moment
 
     with opened(ledger) as book:
@@ -73,7 +73,7 @@ def add(
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Charge for a release that is made elsewhere, before it is made: a script of your own, another library."""
+    """Charge for a release before you make it elsewhere. It can be made by a script or another library."""
     from tallystick.accounting.expression import read_loss
 
     loss = read_loss(expression)

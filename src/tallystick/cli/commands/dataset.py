@@ -15,14 +15,13 @@ import typer
 from tallystick.cli.commands.suggest import suggest
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.cli.proposing import AsRequest, Form, RequestWhy, reason_of, request
-from tallystick.cli.question import Name, intervals, pairs
+from tallystick.cli.question import Name, intervals, pairs, price
 from tallystick.digits import typed
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, opened_if_there, place_of
 from tallystick.ledger.budget import Budget, read_limit
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.publish import datasets
-from tallystick.rounding import read_amount
 from tallystick.tables.sources import PublicUse, public_file
 
 if TYPE_CHECKING:
@@ -323,18 +322,10 @@ def _asking(
     """Return what is registered for statements in SQL."""
     from tallystick.publish.catalogue import registered
 
-    named = {name: _price(name, text) for name, text in prices.items()}
+    named = {name: price(name, text) for name, text in prices.items()}
     return registered(
         table, keys=listed, per_query=named["per_query"], most_per_query=named["most_per_query"], **others
     )
-
-
-def _price(option: str, given: Repeated) -> dict[str, float]:
-    """``rho=0.01`` or ``epsilon=0.5,delta=1e-6`` as words of a cost."""
-    try:
-        return {word: read_amount(word, value) for word, value in pairs(option, given, "rho=0.01").items()}
-    except InvalidInput:
-        raise InvalidInput(option, ",".join(given or ()), "rho=0.01, or epsilon=0.5,delta=1e-6") from None
 
 
 def _decisions(given: Repeated, *, ask: bool) -> dict[str, str]:
@@ -444,7 +435,7 @@ def list_(ledger: Place = None, as_json: Json = False) -> None:
 
 @app.command()
 def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
-    """Show a dataset: columns, limits, bounds, decisions and what is left of its budget."""
+    """Show columns, limits and bounds of a dataset. It also shows decisions, and what is left of its budget."""
     with opened(ledger) as book:
         dataset = datasets.find(name, book)
         account = book.open(dataset.population)
@@ -467,7 +458,10 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
         lines.append(f"  against  {_NEIGHBOURS[table['adjacency']]}")
         lines += [f"  column   {column} {kind}" for column, kind in table["columns"]]
         lines += [f"  bounds   {column} {typed(low)} to {typed(high)}" for column, low, high in table["bounds"]]
-        lines += [f"  SQL      {word} {_told(said)}" for word, said in dataset.asking.items()]
+        asking = {word: said for word, said in dataset.asking.items() if word != datasets.BOUGHT}
+        lines += [f"  SQL      {word} {_told(said)}" for word, said in asking.items()]
+        if datasets.BOUGHT in dataset.asking:
+            lines.append(f"  size     about {datasets.bought_words(dataset)}")
         lines += [f"  {field}: {text}" for field, text in dataset.about.items()]
         for line in lines:
             out.print(line, soft_wrap=True, markup=False)
@@ -560,7 +554,8 @@ def clear(
     """Open a dataset and its population again after a failure. Read the operator's log first."""
     if is_request:
         if end_running:
-            raise InvalidInput("end_running", True, "--request without it: a request is for one change")
+            with opened(ledger) as book:
+                _population(name, book).end_running(dry_run=dry_run)
         form = Form("dataset.clear", ledger, as_json, dry_run)
         request(form, lambda book: _population(name, book).clear(why=why), why=why)
         return

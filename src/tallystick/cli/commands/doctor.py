@@ -61,11 +61,11 @@ def _say(out: Console, facts: dict[str, Any]) -> None:
     for purpose, part in facts["optional"].items():
         state = f"present ({part['package']} {part['version']})" if part["present"] else f"absent: {part['install']}"
         out.print(f"optional   {purpose}: {state}", markup=False)
+    if not all(part["present"] for part in facts["optional"].values()):
+        out.print("           (type 'pip install' in the folder of tallystick's source)", markup=False)
     config = facts["config_directory"]
     told = f"{config['path']} ({config['state']}; set by {config['set_by']})"
     out.print(f"config     {told}", soft_wrap=True, markup=False)
-    if not all(part["present"] for part in facts["optional"].values()):
-        out.print("           (in the folder of tallystick's source, as its README says)", markup=False)
     out.print(
         f"self-check passed: 100 * gaussian(sigma=10) has epsilon {up(facts['self_check']['epsilon'], 9)} at delta 1e-5"
     )

@@ -57,6 +57,7 @@ def linear(
     delta: ask.Delta = None,
     pure: ask.Pure = False,
     key: ask.Key = None,
+    account: ask.Payer = None,
     out: Model = None,
     card: ask.CardFile = None,
     dry_run: DryRun = False,
@@ -73,7 +74,7 @@ def linear(
     with opened(ledger) as book:
         with working("fitting") as tell:
             limits, conditions = ask.intervals("bounds", bounds), _conditions(dataset, book, where)
-            what = LinearFit(dataset, target, tuple(names), limits, conditions)
+            what = LinearFit(dataset, target, tuple(names), limits, conditions, account=account)
             done = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
         about = {"ledger": place_of(ledger), **asked}
         _deliver("fit.linear", about, done, _line, as_json=as_json, quiet=quiet, details=details)
@@ -97,6 +98,7 @@ def logistic(
     bounds: Bounds = None,
     where: ask.Where = None,
     key: ask.Key = None,
+    account: ask.Payer = None,
     out: Model = None,
     card: ask.CardFile = None,
     dry_run: DryRun = False,
@@ -115,7 +117,8 @@ def logistic(
             datasets.check_column("target", target, table)
             typed = [ask.typed("labels", label, table.schema.type_of(target)) for label in ask.listed(labels)]
             limits, conditions = ask.intervals("bounds", bounds), _conditions(dataset, book, where)
-            what = LogisticFit(dataset, target, tuple(names), limits, conditions, tuple(typed), solver)
+            columns = (dataset, target, tuple(names), limits, conditions)
+            what = LogisticFit(*columns, tuple(typed), solver, account=account)
             done = _fit(Request(what, cost, key, why), book, out, card, tell, dry_run=dry_run)
         question = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
         about = {"ledger": place_of(ledger), **question, "delta": delta, "pure": pure, "why": why, "dry_run": dry_run}

@@ -96,7 +96,7 @@ def show(ledger: Place = None, as_json: Json = False) -> None:
             for account in accounts:
                 state = "closed" if account.closed else "open"
                 out.print(
-                    f"  {account.name}  {account.kind} of {account.unit}, {account.currency.title}, {state}: "
+                    f"  {account.name}  {account.kind_in_words} of {account.unit}, {account.currency.title}, {state}: "
                     f"used {account.used} of {account.limit}",
                     soft_wrap=True,
                     markup=False,
@@ -305,7 +305,7 @@ def roles(
     database: Annotated[str, typer.Option("--database", metavar="NAME", help="The database of that schema.")],
     as_json: Json = False,
 ) -> None:
-    """Print the SQL script that makes the PostgreSQL roles of a ledger."""
+    """Print the SQL script for the roles of PostgreSQL."""
     from tallystick.ledger.roles import ROLES, script
 
     text = script(schema, database)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,13 +10,17 @@ import typer
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
 from tallystick.cli.proposing import AsRequest, Form, request
 from tallystick.cli.question import pairs
+from tallystick.cli.wording import running_command
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
+from tallystick.ledger.users import name_in, subject_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.console import Console
+
+    from tallystick.ledger.book import Ledger
 
 Person = Annotated[str, typer.Argument(metavar="NAME", help="A user, role:NAME of a database, or machine:NAME.")]
 Role = Annotated[str, typer.Argument(metavar="ROLE", help="owner, approver, analyst, auditor, operator or runner.")]
@@ -71,9 +76,20 @@ def grant(
         return
     with opened(ledger) as book:
         number = book.team.grant(name, role, population, why=why, dry_run=dry_run)
+        unknown = _unknown(book, name)
     facts = {"name": name, "role": role, "population": population, "entry": number, "dry_run": dry_run}
-    lines = [f"{name} is {role} of {population or 'the whole ledger'}: ledger entry {number}."]
+    lines = [f"{name} is {role} of {population or 'the whole ledger'}: ledger entry {number}.", *unknown]
     _deliver("ledger.grant", ledger, as_json, facts, lines, dry_run=dry_run)
+
+
+def _unknown(book: Ledger, name: str) -> list[str]:
+    """Return a warning if the machine or the database does not have a user with this name."""
+    if not book.team.lacks_user(name):
+        return []
+    shown = name_in(subject_named(name, book.subject))
+    missing = "This database does not have a role" if shown.startswith("role:") else "This machine does not have a user"
+    undo = f"tallystick ledger end {shlex.quote(name)} --why REASON{running_command().ledger}"
+    return [f"{missing} {shown.removeprefix('role:')}. If the name is wrong: {undo}"]
 
 
 def _request_grant(form: Form, name: str, role: str, population: str | None, why: str) -> None:

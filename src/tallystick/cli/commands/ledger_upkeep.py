@@ -8,6 +8,8 @@ import typer
 
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
 from tallystick.cli.proposing import AsRequest, Form, request
+from tallystick.cli.wording import running_command
+from tallystick.digits import ledger_entries
 from tallystick.ledger.book import opened, place_of
 
 if TYPE_CHECKING:
@@ -30,13 +32,14 @@ def govern(why: Why, ledger: Place = None, dry_run: DryRun = False, as_json: Jso
         _say_dry_run(out, dry_run)
         out.print(f"Ledger entry {number} begins the governance of this ledger.")
         out.print(f"Its first key is yours: {public}", soft_wrap=True)
-        out.print("Others can read it. Let a second person or host write: tallystick ledger add-key KEY --why REASON")
+        out.print("Without a key, users can only read it, if its file or database lets them.")
+        out.print("Let a second person or host write: tallystick ledger add-key KEY --why REASON")
 
     deliver(Answer("ledger.govern", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
 
 
 def key(ledger: Place = None, as_json: Json = False) -> None:
-    """Print your own public key, for the owner of a governed ledger."""
+    """Print your own public key. The owner of a governed ledger adds it."""
     with opened(ledger) as book:
         public = book.signer().public
     say = lambda out: out.print(public, soft_wrap=True)  # noqa: E731
@@ -44,15 +47,17 @@ def key(ledger: Place = None, as_json: Json = False) -> None:
 
 
 def keys(ledger: Place = None, as_json: Json = False) -> None:
-    """List the keys of a governed ledger, and when each was added or retired."""
+    """List the keys of a governed ledger. It says when and why each was added, and when retired."""
     with opened(ledger) as book:
         known = book.keys()
-    facts = {"keys": [each._asdict() for each in known]}
+        reasons = {each.added: book.reason_of(each.added) for each in known}
+    facts = {"keys": [{**each._asdict(), "why": reasons[each.added]} for each in known]}
 
     def say(out: Console) -> None:
         for each in known:
             state = "may write" if each.retired is None else f"retired in entry {each.retired}"
-            out.print(f"{each.public}  added in entry {each.added}, {state}", soft_wrap=True)
+            line = f"{each.public}  added in entry {each.added}, {state}: {reasons[each.added]}"
+            out.print(line, soft_wrap=True, markup=False)
         if not known:
             out.print("This ledger is not governed: every user who can open it can write.")
 
@@ -144,16 +149,20 @@ def erase(
 
     def say(out: Console) -> None:
         _say_dry_run(out, dry_run)
-        texts = ", ".join(map(str, erased.entries))
-        numbers = ", ".join(map(str, erased.answers))
-        if texts:
-            out.print(f"Erased the texts of ledger entries {texts}. The same question costs again.", soft_wrap=True)
-        if numbers:
-            out.print(f"Erased the answers of ledger entries {numbers}.", soft_wrap=True)
+        if erased.entries:
+            texts = ledger_entries(erased.entries)
+            out.print(f"Erased the texts of {texts}. The same question costs again.", soft_wrap=True)
+        if erased.answers:
+            out.print(f"Erased the answers of {ledger_entries(erased.answers)}.", soft_wrap=True)
         out.print(f"Ledger entry {erased.seq} records it.")
-        out.print("The files still hold them until you run: tallystick ledger purge")
+        out.print(purge_next(), soft_wrap=True, markup=False)
 
     deliver(Answer("ledger.erase", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
+
+
+def purge_next() -> str:
+    """Return the command that removes erased texts from the files, too."""
+    return f"The files still hold them until you run: tallystick ledger purge{running_command().ledger}"
 
 
 def purge(ledger: Place = None, as_json: Json = False) -> None:

@@ -44,6 +44,7 @@ def plan(
     delta: ask.Delta = None,
     pure: ask.Pure = False,
     error: ask.Error = None,
+    account: ask.Payer = None,
     caps_share: ask.CapsShare = None,
     caps_seen_to: ask.CapsSeenTo = None,
     group_size: GroupSize = None,
@@ -72,11 +73,12 @@ def plan(
     export.check_plan_file(out)
     with opened(ledger) as book:
         registered = datasets.find(dataset, book)
-        plans = question.plans(registered.opened(book.open(registered.population)), registered, suggest=suggest)
-        requests = [Request(Question.of(dataset, each)) for each in plans]
+        payer = datasets.payer(registered, book, account)
+        plans = question.plans(registered.opened(payer), registered, suggest=suggest)
+        requests = [Request(Question.of(dataset, each, account=account)) for each in plans]
         facts = [price(each, book, group_sizes=sizes).to_data() for each in requests]
-        payer = book.open(registered.population)
         together = None if times is None else plans[len(plans) // 2].price(payer).times(times)
+        has_roles = book.has_roles
         schedule = None if together is None else schedule_of(together, payer.remaining, times)
     chosen = plans[len(plans) // 2]
     if out is not None:
@@ -102,7 +104,7 @@ def plan(
         screen.note(suggestion_notes(facts) if suggest else [])
         screen.note(["", *chosen_facts["details"]] if details else [])
         screen.note(["", schedule["said"]] if schedule is not None else [])
-        screen.note(_saved(out, plot))
+        screen.note(_saved(out, plot, account, has_roles=has_roles))
 
     about = {"ledger": place_of(ledger), "dataset": dataset, **question.to_data()}
     deliver(Answer("publish.plan", about, result, say), as_json=as_json)
@@ -113,6 +115,7 @@ def run(
     plan: Annotated[Path, typer.Argument(help="A plan that 'publish plan --out' wrote.")],
     why: Annotated[str, typer.Option("--why", help="Why; kept in the record and shown on the card.")],
     key: ask.Key = None,
+    account: ask.Payer = None,
     out: ask.Out = None,
     card: ask.CardFile = None,
     source: ask.Moved = None,
@@ -129,7 +132,7 @@ def run(
     dataset, saved = export.read_saved(plan)
     files = export.Files(out, card)
     files.check(plan)
-    request = Request(Question(dataset, saved, source=source), key=key, why=why)
+    request = Request(Question(dataset, saved, account=account, source=source), key=key, why=why)
     about = {"ledger": place_of(ledger), "plan": str(plan), "why": why, "dry_run": dry_run}
     with opened(ledger) as book:
         with working("publishing") as tell:
@@ -143,14 +146,19 @@ def run(
 app.command()(rehearse)
 
 
-def _saved(out: Path | None, plot: Path | None) -> list[str]:
-    """Return which files were written, and the next command."""
+def _saved(out: Path | None, plot: Path | None, account: str | None, *, has_roles: bool) -> list[str]:
+    """Return which files were written, and the next command.
+
+    In a ledger with roles it has no key: colleagues find the answer of a plan under its own key alone.
+    """
     nothing = "No data was read and nothing was charged."
     files = " and ".join(str(path) for path in (out, plot) if path is not None)
     lines = ["", f"Saved {files}. {nothing}" if files else nothing]
     if out is not None:
-        run = f"tallystick publish run {shlex.quote(str(out))} --key NAME --why REASON --out table.csv --card card.html"
-        lines.append(f"Next: {run}{running_command().ledger}")
+        key = "" if has_roles else " --key NAME"
+        run = f"tallystick publish run {shlex.quote(str(out))}{key} --why REASON --out table.csv --card card.html"
+        pays = "" if account is None else f" --account {shlex.quote(account)}"
+        lines.append(f"Next: {run}{pays}{running_command().ledger}")
     return lines
 
 

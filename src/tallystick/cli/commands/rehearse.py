@@ -49,7 +49,7 @@ def rehearse(
     place: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Compare the errors from noise, limits and bounds on public or made-up rows. Nothing is charged."""
+    """Compare errors from noise, limits and bounds. The rows are public or made up, and nothing is charged."""
     from tallystick.publish import rehearse as room
     from tallystick.publish.export import read_plan
     from tallystick.tables.sources import unpaid_file

@@ -45,7 +45,7 @@ def plan(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Find the least noise that meets a goal, and what an attacker could then do. Nothing is charged."""
+    """Find the least noise that meets a goal. It says what an attacker could then do. Nothing is charged."""
     goal = Goal(epsilon, delta, examples, batch, epochs)
     goal.deliver(compare=compare, save=save, picture=picture, quiet=quiet, as_json=as_json)
 

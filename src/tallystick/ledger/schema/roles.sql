@@ -33,7 +33,7 @@ BEGIN
   END IF;
 END $$;
 
--- Whoever can connect can take the lock for which all writers queue.
+-- A role that can connect can take the lock for which all writers queue.
 REVOKE ALL ON DATABASE {database} FROM PUBLIC, ts_owner, ts_keeper, ts_reader;
 GRANT CONNECT ON DATABASE {database} TO ts_owner, ts_keeper, ts_reader;
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ class Lattice:
 
     def scaled(self, length: float) -> Fraction:
         """A length in lattice units, exactly."""
-        return Fraction(length) / (Fraction(2) ** self.exponent)
+        return Fraction(length) / _power_of_two(self.exponent)
 
     def nearest(self, value: float | int | Fraction) -> int:
         """The lattice point of one value: half-up, exact; NaN is 0 and what is too far is pulled back.
@@ -77,7 +78,7 @@ class Lattice:
         if self.exponent == 0 and isinstance(value, int):
             point = value
         else:
-            point = math.floor(Fraction(value) / (Fraction(2) ** self.exponent) + Fraction(1, 2))
+            point = math.floor(Fraction(value) / _power_of_two(self.exponent) + Fraction(1, 2))
         return max(-FARTHEST, min(FARTHEST, point))
 
     def nearest_all(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -104,6 +105,12 @@ class Lattice:
     def values(self, points: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the real numbers of an array of lattice points."""
         return np.asarray(np.ldexp(points.astype(np.float64), self.exponent), dtype=np.float64)
+
+
+@lru_cache(maxsize=64)
+def _power_of_two(exponent: int) -> Fraction:
+    """2^exponent, exactly. Making the fraction takes as long as a division by it."""
+    return Fraction(2) ** exponent
 
 
 def lattice_of(granularity: float) -> Lattice:

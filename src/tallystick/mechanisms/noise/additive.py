@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +61,7 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
     @property
     def privacy(self) -> PrivacyLoss:
         """The pair of the lattice law, or one proved to dominate it (docs/theory/noise-lattice.md): an upper bound."""
-        return price(self.law, self.lattice, self.move, self.protects)
+        return _privacy(self.law, self.lattice, self.move, self.protects)
 
     @property
     def granularity(self) -> float:
@@ -182,6 +183,10 @@ def price(law: NoiseLaw, lattice: Lattice | None, move: Move, protects: Protects
     return law.norm_privacy(norm, protects)
 
 
+_privacy = lru_cache(maxsize=32)(price)
+"""The privacy of the last mechanisms: a service makes the same one for each release."""
+
+
 def enlarged_norm(law: NoiseLaw, lattice: Lattice | None, move: Move) -> Fraction:
     """The norm in lattice units to the power of its order (L1, or L2 squared), after rounding. Errs upwards."""
     if lattice is None:
@@ -260,14 +265,19 @@ def only_one(default: str, **numbers: float | None) -> str:
     return given[0]
 
 
+@lru_cache(maxsize=64)
 def in_units(lattice: Lattice | None, argument: str, size: float) -> float:
     """A noise size in lattice units; exact, because the lattice is a power of two."""
-    return float(drawable(argument, size, Fraction(size) / (Fraction(2) ** lattice.exponent if lattice else 1)))
+    return float(drawable(argument, size, lattice.scaled(size) if lattice else Fraction(size)))
+
+
+_LEAST_STEPS = Fraction(1, 2**1000)
+_MOST_STEPS = Fraction(2**50)
 
 
 def drawable(argument: str, given: float, steps: Fraction, *, order: int = 1) -> Fraction:
     """A noise size in lattice units (or its square), if the exact samplers can make it."""
-    if not Fraction(2) ** -1000 <= steps <= Fraction(2) ** (50 * order):
+    if not _LEAST_STEPS <= steps <= _MOST_STEPS**order:
         allowed = "a value that needs noise between 2^-1000 and 2^50 lattice steps, or another granularity"
         raise InvalidInput(argument, given, allowed)
     return steps

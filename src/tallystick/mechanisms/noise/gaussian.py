@@ -258,8 +258,9 @@ def _gaussian(site: Site, lattice: Lattice | None, goal: _Goal) -> AdditiveNoise
 def _goal(
     sigma: float | None, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None
 ) -> _Goal:
-    name = only_one("sigma", sigma=sigma, epsilon=epsilon, rho=rho, mu=mu)
-    given = {"sigma": sigma, "epsilon": epsilon, "rho": rho, "mu": mu}[name]
+    numbers = {"sigma": sigma, "epsilon": epsilon, "rho": rho, "mu": mu}
+    name = only_one("sigma", **numbers)
+    given = numbers[name]
     if name != "epsilon":
         if delta is not None:
             raise InvalidInput("delta", delta, f"nothing: delta goes with epsilon, not with {name}")

@@ -10,6 +10,7 @@ from tallystick.cards import card
 from tallystick.errors import BudgetExceeded, Refused
 from tallystick.publish.catalogue import catalogue
 from tallystick.publish.datasets import find, payer
+from tallystick.publish.group_size import usual_size
 from tallystick.publish.kinds import Kind
 from tallystick.publish.outcome import Answer, Outcome, Payment
 from tallystick.publish.work import Work, released_table
@@ -75,7 +76,9 @@ class StatementWork(Work):
 
     def noise(self) -> str:
         """Return which columns of the statement will be mostly noise; EXPLAIN says it in its own way."""
-        return "" if self.statement.options.explain else warned(self.statement.plan, self.dataset.group_size)
+        plan = self.statement.plan
+        explained = self.statement.options.explain
+        return "" if explained else warned(plan, usual_size(plan, self.dataset, self.account))
 
     def rehearse(self) -> Receipt | None:
         """Check everything up to the charge, and what is done with the answer; no row is read."""

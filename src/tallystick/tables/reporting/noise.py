@@ -15,6 +15,7 @@ from tallystick.tables.reporting.columns import person
 
 if TYPE_CHECKING:
     from tallystick.tables.aggregates import Measure
+    from tallystick.tables.reporting.sizes import Usual
     from tallystick.tables.table import Plan
 
 LADDER: Final = (100, 1_000, 10_000)
@@ -26,26 +27,35 @@ HALF: Final = 0.5
 """Share of the numbers that a measure can be. An interval that covers more is mostly noise."""
 
 
-def noisy_measures(plan: Plan, sizes: Sequence[int] = ()) -> dict[str, str]:
+def noisy_measures(plan: Plan, sizes: Sequence[int] = (), usual: Usual | None = None) -> dict[str, str]:
     """Return for each measure that will be mostly noise, by name, in groups of which sizes.
 
-    ``sizes`` are public. Without them the error is compared with ``LADDER``, unless the plan shows it by size anyway.
+    ``sizes`` are public, and ``usual`` is one if none are named. Without them the error is compared with ``LADDER``,
+    unless the plan shows it by size anyway.
     """
     found: dict[str, str] = {}
     for name, measure in plan.query.measures:
-        if not sizes and measure.error_needs_size:
+        own = sizes or known_sizes(usual, measure)
+        if not own and measure.error_needs_size:
             continue
-        noisy = [size for size in sizes or LADDER if is_noise(plan, name, measure, size)]
-        if noisy and measure.counts and not sizes:
+        noisy = [size for size in own or LADDER if is_noise(plan, name, measure, size)]
+        if noisy and measure.counts and not own:
             found[visible(name)] = _beside_sizes(plan, name, measure)
         elif noisy:
-            found[visible(name)] = f"mostly noise {_where(plan, measure, noisy)}"
+            paid = "" if sizes or usual is None or not own or usual.is_registered else f" ({usual.origin})"
+            found[visible(name)] = f"mostly noise {_where(plan, measure, noisy)}{paid}"
     return found
 
 
-def noise_lines(plan: Plan, sizes: Sequence[int] = ()) -> list[str]:
+def known_sizes(usual: Usual | None, measure: Measure) -> tuple[int, ...]:
+    """Return the usual size as the sizes that the error of a measure is compared with; none if it is not known."""
+    size = None if usual is None else usual.of(measure)
+    return () if size is None else (size,)
+
+
+def noise_lines(plan: Plan, sizes: Sequence[int] = (), usual: Usual | None = None) -> list[str]:
     """Return the same as lines for a terminal."""
-    found = noisy_measures(plan, sizes)
+    found = noisy_measures(plan, sizes, usual)
     width = max(map(len, found), default=0)
     lines = [f"{name:<{width}}  {text}" for name, text in found.items()]
     return [*lines, RULE] if any("%" in text for text in found.values()) else lines
@@ -56,17 +66,20 @@ def is_noise(plan: Plan, name: str, measure: Measure, size: float) -> bool:
     return 2 * plan.error(group_size=size)[name] > HALF * measure.span(size)
 
 
-def warned(plan: Plan, size: int | None = None) -> str:
-    """Return the warning before a charge, in a sentence; empty without one. ``size`` is registered as public."""
-    known = USUAL if size is None else size
-    noisy = {name: measure for name, measure in plan.query.measures if is_noise(plan, name, measure, known)}
-    if not noisy:
+def warned(plan: Plan, usual: Usual | None = None) -> str:
+    """Return the warning before a charge, in a sentence; empty without one. ``usual`` is public."""
+    named, places = [], []
+    for name, measure in plan.query.measures:
+        known = known_sizes(usual, measure)
+        size = known[0] if known else USUAL
+        if is_noise(plan, name, measure, size):
+            named.append(f"{visible(name)} ±{up(plan.error(group_size=size)[name])}")
+            origin = f"({usual.origin})" if known and usual is not None else "or fewer"
+            places.append(f"{_where(plan, measure, [size])} {origin}")
+    if not named:
         return ""
-    errors = plan.error(group_size=known)
-    named = ", ".join(f"{visible(name)} ±{up(errors[name])}" for name in noisy)
-    where = _where(plan, next(iter(noisy.values())), [known])
-    usual = "or fewer" if size is None else "(the registered usual size)"
-    return f"the answer will be mostly noise {where} {usual}: {named}. A higher cost or lower limits per person help"
+    where = " and ".join(dict.fromkeys(places[:1] if usual is None or usual.is_registered else places))
+    return f"the answer will be mostly noise {where}: {', '.join(named)}. A higher cost or lower limits per person help"
 
 
 def _where(plan: Plan, measure: Measure, sizes: Iterable[int]) -> str:

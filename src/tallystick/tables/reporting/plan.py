@@ -25,6 +25,7 @@ from tallystick.tables.steps import EachRow
 
 if TYPE_CHECKING:
     from tallystick.tables.aggregates import Measure
+    from tallystick.tables.reporting.sizes import Usual
     from tallystick.tables.table import Plan, Query, Table
 
 USUAL_SIZE = 1_000
@@ -162,15 +163,14 @@ def title(query: Query, name: str) -> str:
     return f"{visible(name)}{by}, groups found in the data" if query.columns else f"{visible(name)}, one total"
 
 
-def summary(plan: Plan, sizes: Sequence[int] = (), registered: int | None = None) -> list[str]:
+def summary(plan: Plan, sizes: Sequence[int] = (), usual: Usual | None = None) -> list[str]:
     """Return error, limits and bounds of a plan, as lines with a label each.
 
-    ``sizes`` are rows in a group, for errors that depend on it. ``registered`` is a public size of a usual group.
+    ``sizes`` are rows in a group, for errors that depend on it. ``usual`` is a public size of a usual group.
     """
-    known = sizes or ([] if registered is None else [registered])
     rows = {
         "Error": _error_lines(plan, sizes),
-        "Noise": noise_lines(plan, known),
+        "Noise": noise_lines(plan, sizes, usual),
         "Groups": _group_lines(plan),
         "Limits": [capped(plan.query, person(plan))],
         "Bounds": bounded(plan.query),

@@ -145,7 +145,7 @@ def made(folder: Path, place: str | None = None, **options: Any) -> Service:
             view = ledger.acting_for(principal)
             service.tokens[name] = view.team.make_token(roles=roles).text
         sue = ledger.acting_for(service.ids["sue"])
-        sue.team.revoke("root", "owner", "school", why="sue owns it now")
+        sue.team.revoke(service.ids["root"], "owner", "school", why="sue owns it now")
         sue.team.allow("sam", "school", ts.zcdp(rho=1), called="sams", why="a study")
     service.state.mkdir(mode=0o700)
     Connections(service.state / "connections.json").add(Folder("files", service.data), ["clinic", "school"])

@@ -100,9 +100,20 @@ class Keeper:
             with self._at_once.one(view.actor), self._work.metered(view.actor):
                 return {"result": HANDLERS[action](self._desk, view, **fields)}
         except TallystickError as problem:
-            return {"problem": problem.to_data()}
+            return {"problem": self._told(message, problem)}
         except (Exception, NeedsSlot) as problem:
             return {"problem": defect(problem).to_data()}
+
+    def _told(self, message: Mapping[str, Any], problem: TallystickError) -> dict[str, Any]:
+        """Return a problem as the client gets it."""
+        data = problem.to_data()
+        return data if _is_about_places(message) else dict(self._desk.connections.without_places(data))
+
+
+def _is_about_places(message: Mapping[str, Any]) -> bool:
+    """True for an action of an operator, who names places."""
+    action = message.get("action")
+    return isinstance(action, str) and "place" in protocol.ACTIONS.get(action, {})
 
 
 def require_service(ledger: Ledger) -> None:

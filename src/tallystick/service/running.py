@@ -211,13 +211,14 @@ class Running:
         """Return how a job ended whose release raised a problem: refused for free, failed, or stopped."""
         if slot.charge is None and self._stopping.is_set():
             return WAITING, None, None
+        told = self._connections.without_places(problem.to_data())
         if slot.charge is None:
-            return REFUSED, None, problem.to_data()
+            return REFUSED, None, told
         if str(problem) == STOPPED_TEXT:
-            return STOPPED, slot.charge, problem.to_data()
+            return STOPPED, slot.charge, told
         if slot.has_failed:
             self._queue.suspend(job.principal, job.population, slot.charge)
-        return FAILED, slot.charge, problem.to_data()
+        return FAILED, slot.charge, told
 
     def _worker(self, folder: Path) -> Child:
         """Start the worker of a job, with its share of the memory."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,3 +45,22 @@ def test_an_absent_account_is_not_offered_for_opening_to_those_who_see_others(se
     with service.ledger() as ledger, pytest.raises(ts.errors.InvalidInput) as problem:
         ledger.acting_for(service.ids["ann"]).open("school")
     assert "clinic" in str(problem.value.allowed)
+
+
+@pytest.mark.parametrize("broken", [b"", b"a,b\n1,2\n", b"\xff\xfe" * 50, b"who,ward,AGE\n1,north,2\n"])
+def test_an_analyst_reads_no_place_of_data(fresh: Service, broken: bytes) -> None:
+    (fresh.data / "visits.csv").write_bytes(broken)
+    fresh.start()
+    text = json.dumps(fresh.submit("ann", statement(VISITS)))
+    assert "visits.csv" in text
+    assert str(fresh.folder) not in text
+
+
+def test_an_analyst_reads_no_place_of_the_ledger(fresh: Service) -> None:
+    fresh.start()
+    fresh.ask("ann", "offer", request=statement(VISITS, rho=0.02), sizes=[])
+    Path(fresh.place).rename(fresh.folder / "moved.db")
+    job = fresh.submit("ann", statement(VISITS))["job"]
+    assert job["state"] == "REFUSED"
+    assert "cannot be used now" in job["problem"]["message"]
+    assert str(fresh.folder) not in json.dumps(job)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ import pytest
 from served import VISITS, Service, ended, statement, write_visits
 from tallystick.errors import InvalidInput, Unavailable
 from tallystick.service import actions, frames, rates
+from tallystick.service.connections import Connections
 from tallystick.service.conversations import AtOnce
 from tallystick.service.keeper import Keeper
 from tallystick.service.planner import Planners
@@ -115,7 +117,8 @@ class _Book:
 def _keeper(rate: Rate) -> Keeper:
     keeper = Keeper.__new__(Keeper)
     keeper.ledger = _Book()  # type: ignore[assignment]
-    keeper._work, keeper._at_once, keeper._desk = Metered(rate), AtOnce(), None  # type: ignore[assignment]
+    keeper._work, keeper._at_once = Metered(rate), AtOnce()
+    keeper._desk = SimpleNamespace(connections=Connections(Path("none")))  # type: ignore[assignment]
     return keeper
 
 

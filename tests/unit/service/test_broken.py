@@ -31,8 +31,9 @@ def test_whatever_a_worker_sends_is_a_failure_at_the_tick(reply: str) -> None:
     here, there = socket.socketpair()
     reader = ServedReader.__new__(ServedReader)
     reader._child = SimpleNamespace(connection=here)  # type: ignore[assignment]
-    frames.send(there, {"done": reply})
-    assert reader._drawn(SimpleNamespace(to_json=lambda: "{}")) is None  # type: ignore[arg-type]
+    with here, there:
+        frames.send(there, {"done": reply})
+        assert reader._drawn(SimpleNamespace(to_json=lambda: "{}")) is None  # type: ignore[arg-type]
 
 
 def test_a_charge_that_was_not_noted_is_found_after_a_kill(fresh: Service) -> None:
@@ -109,6 +110,7 @@ def test_a_full_disk_ends_neither_the_keeper_nor_the_note_of_an_end(
     slots.drain()
     server.join(10)
     assert not server.is_alive()
+    queue.close()
 
 
 def running_rate() -> Any:

@@ -74,8 +74,8 @@ class _Template:
         return Child(own, os.open("/dev/null", os.O_RDONLY))
 
     def _serve(self, connection: socket.socket) -> None:
-        frames.send(connection, {"ready": True})
-        with contextlib.suppress(frames.Ended):
+        with connection, contextlib.suppress(frames.Ended):
+            frames.send(connection, {"ready": True})
             while True:
                 self.order.append(frames.receive(connection)["principal"])
                 self.allowed.acquire()

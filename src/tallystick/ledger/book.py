@@ -504,17 +504,15 @@ class Ledger:
         check_text("name", name)
         with self.store.read() as transaction:
             row = transaction.row("account_named", name)
-            rows = [AccountRow(*each) for each in transaction.rows("accounts")] if row is None else []
+            found = None if row is None else AccountRow(*row)
             book = self.believed(transaction)
+            if found is not None and book is not None and book.accounts.get(found.id) != found:
+                raise _edited_account(found.id)
+            if found is not None and self._sees_account(book, found):
+                return found
+            rows = [AccountRow(*each) for each in transaction.rows("accounts")]
             known = [each.name for each in rows if self._sees_account(book, each)]
-        if row is None:
-            raise opening.unknown_account(name, known)
-        found = AccountRow(*row)
-        if book is not None and book.accounts.get(found.id) != found:
-            raise _edited_account(found.id)
-        if not self._sees_account(book, found):
-            raise opening.unknown_account(name, [])  # as if it were not there
-        return found
+        raise opening.unknown_account(name, known)  # one error for what is absent and for what is another person's
 
     def _sees_account(self, book: Book | None, row: AccountRow) -> bool:
         """True if who acts may see an account: that of an own population, and not the allowance of another person.
@@ -802,6 +800,16 @@ class Ledger:
         payers = {} if book is None else book.payers
         return [charge for charge, populations in payers.items() if number in populations]
 
+    def running_of(self, principal: str, token: int | None) -> list[int]:
+        """Return the charges that a principal began with a token and that have not ended."""
+        found = []
+        with self.store.read() as transaction:
+            for (number,) in transaction.rows("charges_running"):
+                by = journal.entry_body(transaction, number).get("act")
+                if by is not None and list(by[:2]) == [principal, token]:
+                    found.append(number)
+        return found
+
     def end_abandoned(self, charge_id: int) -> str:
         """Burn a charge that runs although its process is gone; return its state. Its data are closed."""
         with self.store.read() as transaction:
@@ -821,7 +829,9 @@ class Ledger:
         (self.failure_log or self.store.log_failure)(line)
 
     def sees(self, population: str) -> bool:
-        """True if who acts may see a population. Only a principal of a service can be refused.
+        """True if who acts may see a population, or an account of one.
+
+        Only a principal of a service can be refused.
 
         >>> import tempfile, tallystick as ts
         >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
@@ -830,7 +840,12 @@ class Ledger:
         """
         if not self.is_served or self.acting is None or not self.has_roles:
             return True
-        return self.may("see_population", population)
+        with self.store.read() as transaction:
+            book = self.believed(transaction)
+        number = None if book is None else book.names.get(population)
+        if book is None or number is None:
+            return False
+        return self._sees_account(book, book.accounts[number])
 
     def may(self, action: str, population: str | None) -> bool:
         """True if who acts may do something on a population, or with None on the ledger, without a request."""

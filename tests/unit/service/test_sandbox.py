@@ -337,6 +337,26 @@ def test_a_terminal_from_before_takes_no_typing(place: Place) -> None:
     os.close(other)
 
 
+CHANGES = {
+    "FS_IOC_SETFLAGS": (0x40086602, b"\x40" + b"\0" * 7),
+    "FS_IOC_SETVERSION": (0x40087602, b"\7" + b"\0" * 7),
+    "FS_IOC_FSSETXATTR": (0x401C5820, b"\0" * 28),
+    "FS_IOC_ENABLE_VERITY": (0x40806685, b"\1" + b"\0" * 127),
+    "FS_IOC_SET_ENCRYPTION_POLICY": (0x800C6613, b"\0" * 12),
+    "FIOSETOWN": (0x8901, b"\0" * 4),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_file_from_before_keeps_its_flags_and_version(name: str, place: Place, tmp_path: Path) -> None:
+    """The descriptor is open for reading, and the file system would take the change from the owner of the file."""
+    file = tmp_path / "rows.csv"
+    file.write_text("who")
+    number, given = CHANGES[name]
+    with open(file, "rb") as opened:
+        assert tried(place, lambda p: fcntl.ioctl(opened.fileno(), number, given), confined=True) == "EPERM"
+
+
 # ---- the filter
 
 

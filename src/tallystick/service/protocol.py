@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tallystick.errors import InvalidInput, TallystickError, Unavailable
 from tallystick.service import frames
+from tallystick.service.frames import Ended
 
 VERSION: Final = 1
 SOCKET: Final = "keeper.sock"
@@ -114,8 +115,11 @@ class Caller:
 
     def ask(self, action: str, **fields: Any) -> Any:
         """Ask for an action, and return its result."""
-        frames.send(self._connection, {"action": action, "token": self._token, "fields": fields})
-        answer = frames.receive(self._connection)
+        try:
+            frames.send(self._connection, {"action": action, "token": self._token, "fields": fields})
+            answer = frames.receive(self._connection)
+        except Ended:
+            raise Unavailable("the service has ended this connection. Ask again later", code="ended") from None
         if "problem" in answer:
             raise TallystickError.from_data(answer["problem"])
         return answer["result"]

@@ -43,6 +43,7 @@ def test_what_is_no_population_of_ones_own_looks_absent(service: Service, action
 
 def test_an_absent_account_is_not_offered_for_opening_to_those_who_see_others(service: Service) -> None:
     with service.ledger() as ledger, pytest.raises(ts.errors.InvalidInput) as problem:
+        ledger.is_served = True
         ledger.acting_for(service.ids["ann"]).open("school")
     assert "clinic" in str(problem.value.allowed)
 

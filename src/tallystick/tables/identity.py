@@ -240,35 +240,41 @@ def refuse_other_form(same: Iterable[Registered], own: Identity) -> None:
 def _registered_forms(dataset: Registered, own: Identity) -> set[str]:
     """The forms in the newest registration of the opened file.
 
-    Every file that is recognised has a form: those of all registrations count if none of them has one of its marks.
+    A registered link that leads to the file now has no say against an older registration: both count. Every file that
+    is recognised has a form: those of all registrations count if none of them has one of its marks.
     """
     seen = own.all_marks | own.near
     given = {own.name} if SourceId.of(own.name) in dataset.sources else set[str]()
-    forms = []
+    linked, every = set[str](), set[str]()
     for note, (_, marks) in zip(reversed(dataset.notes), reversed(dataset.history), strict=True):
-        forms.append(_forms(note, marks | given, own))
-        if not seen.isdisjoint(_known_now(note, marks)):
-            return forms[-1]
-    return set[str]().union(*forms)
+        forms = _forms(note, marks | given, own)
+        settled, moved = _known_now(note, marks)
+        if not seen.isdisjoint(settled):
+            return linked | forms
+        linked |= set() if seen.isdisjoint(moved) else forms
+        every |= forms
+    return linked or every
 
 
-def _known_now(note: str, marks: frozenset[str]) -> set[str]:
-    """All marks of one registration: those that it noted, and those of the files at its places now.
+def _known_now(note: str, marks: frozenset[str]) -> tuple[set[str], set[str]]:
+    """All marks of one registration: those that it noted with those of the files at its places now, and those of the
+    files to which its links lead now.
 
-    A registered link has two places: the link, and the file to which it led.
+    A registered link has two places: the link, and the file to which it led. An inode does not count without the time
+    of the last write: another file may have its number by now.
     """
-    known = set(marks) | _marks_now(marks)
-    place = noted_table(note)
-    if place is not None and place[0] in FILE_KINDS:
-        known |= _file_marks(place[1], {mark for mark in marks if mark.startswith(INODE)})
-    return known
-
-
-def _marks_now(marks: Iterable[str]) -> set[str]:
-    """Marks of the files that are at registered paths and in registered folders now."""
-    places = [mark for mark in marks if mark.startswith(FILE)]
-    inside, linked = _in_folders(places)
-    return inside.union(linked, *(_file_marks(place.removeprefix(FILE), ()) for place in places))
+    settled = {mark for mark in marks if not mark.startswith(INODE) or WRITTEN in mark}
+    places = [mark.removeprefix(FILE) for mark in marks if mark.startswith(FILE)]
+    inside, moved = _in_folders(marks)
+    table = noted_table(note)
+    if table is not None and table[0] in FILE_KINDS:
+        places.append(table[1])
+    for found in [_file_marks(place, ()) for place in places]:
+        if marks.isdisjoint(mark for mark in found if mark.startswith(FILE)):
+            moved |= found
+        else:
+            settled |= found
+    return settled | inside, moved
 
 
 def _forms(note: str, marks: Iterable[str], own: Identity) -> set[str]:
@@ -295,8 +301,8 @@ def _named_forms(marks: Iterable[str], opened: Iterable[str] = ()) -> set[str]:
     """
     paths = {mark for mark in marks if mark.startswith(FILE)}
     chosen = (paths & set(opened)) or paths
-    kinds = [form_of(kind, path) for path in chosen if (kind := kind_of(path))]
-    return set(kinds) or {""}
+    kinds = [(kind_of(path), path) for path in chosen]
+    return {form_of(kind, path) if kind else "" for kind, path in kinds} or {""}
 
 
 def _refuse_shared(parts: Sequence[Registered]) -> NoReturn:

@@ -437,8 +437,15 @@ class Ledger:
     def head(self) -> Position:
         """The newest entry's position and hash, whose seal was checked if keys govern: an anchor to keep elsewhere."""
         with self.store.read() as transaction:
-            book = None if self._is_inspected else self.believed(transaction)
-            return journal.head(transaction) if book is None else self.writer.watch.position
+            return self.head_in(transaction)
+
+    def head_in(self, transaction: Transaction) -> Position:
+        """Return the head in a snapshot; see ``head``. Raise ``LedgerIntegrity`` if this host has seen a newer one."""
+        if self._is_inspected:
+            return journal.head(transaction)
+        self._compare(transaction.seen, transaction)
+        book = self.believed(transaction)
+        return journal.head(transaction) if book is None else self.writer.watch.position
 
     # -- accounts
 
@@ -689,7 +696,7 @@ class Ledger:
             raise Refused(f"the answer of ledger entry {charge_id} was erased. Asked again, it is charged again")
         if any(number == charge_id and row[1] is None for (number, _), row in book.quarantines.items()):
             raise Unavailable(FAILED)
-        self.writer.watch.require_position(transaction, done)
+        self.writer.watch.require_position(transaction, done, final)
 
     def _is_erased(self, transaction: Transaction, charge_id: int) -> bool:
         """True if an entry says that the answer of a charge was erased."""

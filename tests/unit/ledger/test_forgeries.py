@@ -994,7 +994,7 @@ def test_an_open_reader_without_an_anchor_does_not_follow_a_chain_without_the_ke
 
 
 def test_no_export_is_signed_of_a_chain_that_its_host_does_not_believe(ledger, people, governed, place, tmp_path):
-    """An open process of the owner signed entries from which governance was cut: another host believed the signature."""
+    """An open process of the owner signed entries from which governance was cut. Another host believed that."""
     public = ledger.signer().public
     edited(place, *cut_before(place, governed, FORGED))
     made = []

@@ -437,15 +437,16 @@ class Ledger:
     def head(self) -> Position:
         """The newest entry's position and hash, whose seal was checked if keys govern: an anchor to keep elsewhere."""
         with self.store.read() as transaction:
-            return self.head_in(transaction)
+            if self._is_inspected:
+                return journal.head(transaction)
+            self.require_seen(transaction)
+            book = self.believed(transaction)
+            return journal.head(transaction) if book is None else self.writer.watch.position
 
-    def head_in(self, transaction: Transaction) -> Position:
-        """Return the head in a snapshot; see ``head``. Raise ``LedgerIntegrity`` if this host has seen a newer one."""
-        if self._is_inspected:
-            return journal.head(transaction)
-        self._compare(transaction.seen, transaction)
-        book = self.believed(transaction)
-        return journal.head(transaction) if book is None else self.writer.watch.position
+    def require_seen(self, transaction: Transaction) -> None:
+        """Raise ``LedgerIntegrity`` unless a snapshot has the newest entry that this host or process has seen."""
+        sealed = self.writer.sealed
+        self._compare(transaction.seen or (None if sealed is None else Anchor(*sealed)), transaction)
 
     # -- accounts
 

@@ -70,14 +70,15 @@ def _exported(ledger: Ledger, signer: Signer, level: str, withheld: bool) -> Ite
                 code="withheld_outcomes",
                 remedies=[Remedy("set_argument", argument="withheld", value=True)],
             )
-        newest = ledger.head_in(transaction)
+        ledger.require_seen(transaction)
         yield canonical({"format": FORMAT, "ledger": ledger.id, "level": level})
         for seq, stored, body in entries(transaction):
+            head = journal.Position(head.seq + 1, link(head.hash, body))
+            if head != (seq, stored):
+                altered = f"entry {head.seq} was altered, so no export is signed"
+                raise LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
             line: dict[str, Any] = {"seq": seq, "hash": stored, "body": body, **_beside(transaction, seq, body, level)}
             yield json_text(canonical(line))
-            head = journal.Position(head.seq + 1, link(head.hash, body))
-        if head != newest:
-            raise LedgerIntegrity("an entry was altered, so no export is signed", remedies=[Remedy("verify_ledger")])
     checkpoint = {"ledger": ledger.id, "seq": head.seq, "head": head.hash, "at": ledger.now()}
     yield canonical({"checkpoint": checkpoint, "by": signer.public, "signature": signer.sign(checkpoint)})
 

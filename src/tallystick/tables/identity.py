@@ -265,7 +265,7 @@ def _known_now(note: str, marks: frozenset[str]) -> tuple[set[str], set[str]]:
     """
     settled = {mark for mark in marks if not mark.startswith(INODE) or WRITTEN in mark}
     places = [mark.removeprefix(FILE) for mark in marks if mark.startswith(FILE)]
-    inside, moved = _in_folders(marks)
+    inside, moved = _in_folders(places)
     table = noted_table(note)
     if table is not None and table[0] in FILE_KINDS:
         places.append(table[1])
@@ -377,6 +377,7 @@ class _Marked:
         lasting = {mark for mark in dataset.marks if not mark.startswith(INODE)}
         inodes = dataset.marks - lasting
         marks, near, tables, moved = set(lasting), set[str](), set[str](), set[str]()
+        places = set[str]()
         stored = [each for each in dataset.tables() if each[0] in FILE_KINDS]
         for kind, place, table in stored:
             suffix = table_suffix(table) if kind == "duckdb" else ""
@@ -384,6 +385,7 @@ class _Marked:
             whole = _file_marks(place, _remembered(inodes, suffix, is_newest=is_newest))
             if SourceId.of(f"file {real_path(place)}{suffix}") in dataset.sources:
                 marks |= {f"{mark}{suffix}" for mark in whole}
+                places.add(place)
             else:
                 moved |= {f"{mark}{suffix}" for mark in whole}
             if suffix:
@@ -396,11 +398,12 @@ class _Marked:
             # where a registered link led before, a file beside others, or one that a program registered by its path
             suffix = max((each for each in tables if mark.endswith(each)), key=len, default="")
             place = mark.removeprefix(FILE).removesuffix(suffix)
+            places.add(place)
             whole = _file_marks(place, _remembered(inodes, suffix, is_newest=SourceId.of(mark) == dataset.source))
             marks |= {f"{each}{suffix}" for each in whole}
             near |= whole if suffix else set()
         newest = frozenset(mark for mark in dataset.newest_marks if not mark.startswith(INODE))
-        inside, linked = _in_folders(lasting)
+        inside, linked = _in_folders(places)
         marks |= inside
         moved |= linked
         return cls(dataset.sources, frozenset(marks), frozenset(near), frozenset(tables), frozenset(moved), newest)
@@ -547,16 +550,16 @@ def _file_marks(place: str, remembered: Iterable[str]) -> set[str]:
     return {*real, *unmistakable, _inode((status.st_dev, status.st_ino))}
 
 
-def _in_folders(marks: Iterable[str]) -> tuple[set[str], set[str]]:
-    """Marks of the files in registered folders: a hard link to one of them is the same file, and so is its name below
-    a second mount of the folder. The second set is of files to which links in these folders lead.
+def _in_folders(places: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Marks of the files in the folders at registered places: a hard link to one of them is the same file, and so is
+    its name below a second mount of the folder. The second set is of files to which links in these folders lead.
 
     A folder inside another one is looked through once.
     """
-    places = {PurePosixPath(mark.removeprefix(FILE)) for mark in marks if mark.startswith(FILE)}
+    folders = {PurePosixPath(place) for place in places}
     inside, linked = set[str](), set[str]()
-    for folder in places:
-        if places.isdisjoint(folder.parents):
+    for folder in folders:
+        if folders.isdisjoint(folder.parents):
             _look_through(folder, inside, linked)
     return inside, linked
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import tallystick as ts
@@ -296,3 +297,29 @@ def test_a_file_beside_a_registered_folder_does_not_give_its_form_to_the_files_i
     with pytest.raises(Refused, match="as another kind of source"):
         counted(tmp_path / "y.tsv", rows)
     assert counted(tabs, rows) < LINES / 2
+
+
+def test_a_file_in_a_folder_that_took_the_place_of_a_database_is_recognised(tmp_path: Path, rows: Account) -> None:
+    """Under its own name it was refused, and a hard link to it was answered."""
+    file = tmp_path / "x.duckdb"
+
+    def made() -> Path:
+        with duckdb.connect(tmp_path / "new.duckdb") as connection:
+            connection.execute("CREATE TABLE visits AS SELECT 1 AS nr FROM range(100)")
+        return tmp_path / "new.duckdb"
+
+    made().replace(file)
+    table = datasets.read_table(str(file), "visits", None, "add_remove", (), {})
+    dataset = Dataset("x", rows.name, table.to_data(), identity=datasets.identified(table))
+    datasets.register(dataset, rows)
+    file.unlink()
+    file.mkdir()
+    made().replace(file / "a.duckdb")
+    long_cell(file / "b.csv")
+    other = rows.ledger.open("other", budget=ts.zcdp(rho=100, delta=1e-6), unit="row")
+    os.link(file / "a.duckdb", tmp_path / "y.duckdb")
+    os.link(file / "b.csv", tmp_path / "y.csv")
+    with pytest.raises(Refused, match="belongs to population 'rows'"):
+        counted(tmp_path / "y.duckdb", other, "visits")
+    with pytest.raises(Refused, match="registered as dataset 'x'"):
+        counted(tmp_path / "y.csv", other)

@@ -445,8 +445,16 @@ class Ledger:
     def head(self) -> Position:
         """The newest entry's position and hash, whose seal was checked if keys govern: an anchor to keep elsewhere."""
         with self.store.read() as transaction:
-            book = None if self._is_inspected else self.believed(transaction)
+            if self._is_inspected:
+                return journal.head(transaction)
+            self.require_seen(transaction)
+            book = self.believed(transaction)
             return journal.head(transaction) if book is None else self.writer.watch.position
+
+    def require_seen(self, transaction: Transaction) -> None:
+        """Raise ``LedgerIntegrity`` unless a snapshot has the newest entry that this host or process has seen."""
+        sealed = self.writer.sealed
+        self._compare(transaction.seen or (None if sealed is None else Anchor(*sealed)), transaction)
 
     # -- accounts
 
@@ -715,7 +723,7 @@ class Ledger:
             raise Refused(f"the answer of ledger entry {charge_id} was erased. Asked again, it is charged again")
         if any(number == charge_id and row[1] is None for (number, _), row in book.quarantines.items()):
             raise Unavailable(FAILED)
-        self.writer.watch.require_position(transaction, done)
+        self.writer.watch.require_position(transaction, done, final)
 
     def _is_erased(self, transaction: Transaction, charge_id: int) -> bool:
         """True if an entry says that the answer of a charge was erased."""

@@ -42,9 +42,11 @@ def test_what_is_no_population_of_ones_own_looks_absent(service: Service, action
 
 
 def test_an_absent_account_is_not_offered_for_opening_to_those_who_see_others(service: Service) -> None:
-    with service.ledger() as ledger, pytest.raises(ts.errors.InvalidInput) as problem:
+    with service.ledger() as ledger:
         ledger.is_served = True
-        ledger.acting_for(service.ids["ann"]).open("school")
+        view = ledger.acting_for(service.ids["ann"])
+        with pytest.raises(ts.errors.InvalidInput) as problem:
+            view.open("school")
     assert "clinic" in str(problem.value.allowed)
 
 

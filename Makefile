@@ -110,6 +110,7 @@ campaign-sweeps: $(VENV)/.installed-dev  # every case of the tests of which make
 
 campaign-tables: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/table_coverage.py
+	$(BIN)/python tests/campaigns/eighteen_questions.py
 	$(BIN)/python tests/campaigns/link_flips.py
 	$(BIN)/python tests/campaigns/below_flips.py
 	$(BIN)/python tests/worlds/campaign.py --workers $(WORKERS) $(if $(POSTGRES),--postgres "$(POSTGRES)")

@@ -51,6 +51,8 @@ class Service:
     ids: dict[str, str] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
+    program: tuple[str, ...] = ("-m", "tallystick.service.keeper")
+    """What Python runs as the keeper; a broken twin has another one."""
 
     @property
     def config(self) -> Path:
@@ -75,7 +77,7 @@ class Service:
         """Start the keeper, and wait until it answers."""
         settings = Settings(self.place, str(self.state), **self.options)
         environment = {**os.environ, "TALLYSTICK_CONFIG_DIR": str(self.config)}
-        command = [sys.executable, "-P", "-m", "tallystick.service.keeper", settings.to_json()]
+        command = [sys.executable, "-P", *self.program, settings.to_json()]
         log = open(self.folder / "keeper.log", "a")  # noqa: SIM115
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
         assert self.process.stdout is not None
@@ -143,7 +145,7 @@ def made(folder: Path, place: str | None = None, **options: Any) -> Service:
             view = ledger.acting_for(principal)
             service.tokens[name] = view.team.make_token(roles=roles).text
         sue = ledger.acting_for(service.ids["sue"])
-        sue.team.revoke("root", "owner", "school", why="sue owns it now")
+        sue.team.revoke(service.ids["root"], "owner", "school", why="sue owns it now")
         sue.team.allow("sam", "school", ts.zcdp(rho=1), called="sams", why="a study")
     service.state.mkdir(mode=0o700)
     Connections(service.state / "connections.json").add(Folder("files", service.data), ["clinic", "school"])

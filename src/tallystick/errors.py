@@ -108,17 +108,28 @@ def _kept(value: Any) -> Any:
     """Return the value that an error keeps: one that a message shows, or a text that names its type."""
     if not _is_showable(value):
         return _type_text(value)
-    return _without_secrets(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return _without_secrets(value)
+    return _without_secrets(_shown(value)) if _has_secret(value) else value
+
+
+def _has_secret(value: Any) -> bool:
+    """True if there is a token or a password in a text or path, or in a few of them."""
+    singles = _inside(value) if isinstance(value, _COLLECTIONS) else [value]
+    texts = [repr(each) for each in singles if isinstance(each, str | bytes | PurePath)]
+    return any(_without_secrets(text) != text for text in texts)
 
 
 def _plain(value: Any) -> Any:
-    """Return a fact as JSON data; what has no such form becomes the text that a message shows."""
-    if value is None or isinstance(value, bool | str):
+    """Return a fact as JSON data without secrets; what has no such form becomes the text that a message shows."""
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return _without_secrets(value)
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
+        return {_without_secrets(str(name)): _plain(each) for name, each in value.items()}
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
     if isinstance(value, int) and abs(value) < 2**63:
@@ -127,7 +138,7 @@ def _plain(value: Any) -> Any:
         return _plain(value.to_dict())
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):  # an answer; a message shows no array
         return _plain(value.tolist())
-    return _shown(value)
+    return _without_secrets(_shown(value))
 
 
 Kind = TypeVar("Kind", bound="Problem")
@@ -189,7 +200,7 @@ class Problem:
     def to_data(self) -> dict[str, Any]:
         """The problem as JSON data."""
         facts = {name: _plain(getattr(self, name)) for name in ("argument", "value", *self._facts)}
-        remedies = [remedy.to_data() for remedy in self.remedies]
+        remedies = [_plain(remedy.to_data()) for remedy in self.remedies]
         message = self.message.replace("\n", " ")  # a reader shows line feeds from outside as escapes
         kind = type(self).__name__ if self.kind is None else self.kind
         head = {"kind": kind, "code": self.code, "message": message}
@@ -211,7 +222,8 @@ def _without_secrets(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    return visible(text, lines=True)
+    """Return a text without secrets and without characters that a terminal would obey."""
+    return visible(_without_secrets(text), lines=True)
 
 
 def _restored(kind: type[Kind], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> Kind:
@@ -373,7 +385,7 @@ class InvalidInput(TallystickError, ValueError):
     ) -> None:
         message = problem or f"{argument} = {_shown(value)} is not allowed"
         super().__init__(message, code=code, remedies=remedies)
-        self.argument, self.value, self.allowed = argument, _kept(value), allowed
+        self.argument, self.value, self.allowed = argument, _kept(value), _without_secrets(allowed)
         self.problem = None if problem is None else _without_secrets(problem)
 
     def text(self, words: Callable[[Remedy], str | None]) -> str:

@@ -47,6 +47,22 @@ def _children() -> dict[int, list[int]]:
     return found
 
 
+TWIN = """
+import sys, uuid
+from tallystick.service import jobs, keeper, running
+ending = running.Running._ending
+def twice(self, job):
+    import dataclasses, json
+    ending(self, job)
+    request = json.loads(job.request)
+    request["key"] = "again-" + uuid.uuid4().hex
+    return ending(self, dataclasses.replace(job, request=json.dumps(request)))
+running.Running._ending = twice
+keeper.main(sys.argv[1], keeper._say_ready)
+"""
+"""A broken twin: what a client gets was charged before under another key."""
+
+
 class Clients:
     """People who ask all the time, and note what they got."""
 
@@ -66,7 +82,7 @@ class Clients:
             rho = 0.0001 * (1 + number / 10_000)  # another cost is another question, and another name is not
             text = f"{who} {rho}"
             with contextlib.suppress(TallystickError, OSError):
-                asked = statement(f"SELECT COUNT(*) AS n FROM {table}", rho=rho)
+                asked = statement(f"SELECT COUNT(*) AS n FROM {table}", rho=rho, why=text)
                 reply = self.service.submit(who, asked, wait=5)
                 if "outcome" in reply:
                     self.got.append((text, reply["outcome"]["receipt"]))
@@ -75,27 +91,29 @@ class Clients:
 
 def clear(service: Service) -> None:
     """Open data again that a kill has closed, as their owners would, and lift suspensions."""
+    people = {"clinic": ("root", ("cat", "dan"), ("ann", "bob")), "school": ("sue", (), ("sam",))}
     with service.ledger() as ledger:
-        for name, owner in (("clinic", "root"), ("school", "sue")):
+        for name, (owner, approvers, _) in people.items():
             view = ledger.acting_for(service.ids[owner])
-            if name == "clinic":
-                number = None
-                with contextlib.suppress(TallystickError):
-                    number = view.team.request(lambda book: _clear(book, "clinic"), why="looked at")
-                for approver in ("cat", "dan"):
-                    with contextlib.suppress(TallystickError):
-                        if number is not None:
-                            ledger.acting_for(service.ids[approver]).team.approve(number, why="looked at")
-            else:
-                with contextlib.suppress(TallystickError):
-                    _clear(view, name)
-    for who, owner, name in (("ann", "root", "clinic"), ("bob", "root", "clinic"), ("sam", "sue", "school")):
+            with contextlib.suppress(TallystickError):
+                view.open(name).end_running()
+            with contextlib.suppress(TallystickError):
+                _clear(view, ledger, service, name, approvers)
+    for name, (owner, _, analysts) in people.items():
+        for who in analysts:
+            with contextlib.suppress(TallystickError):
+                service.ask(owner, "lift", population=name, principal=service.ids[who])
+
+
+def _clear(view: Any, ledger: Any, service: Service, name: str, approvers: tuple[str, ...]) -> None:
+    """Open the data of a population again: at once, or by a request that is approved."""
+    if not approvers:
+        view.open(name).clear(why="looked at")
+        return
+    number = view.team.request(lambda book: book.open(name).clear(why="looked at"), why="looked at")
+    for approver in approvers:
         with contextlib.suppress(TallystickError):
-            service.ask(owner, "lift", population=name, principal=service.ids[who])
-
-
-def _clear(book: Any, name: str) -> None:
-    book.open(name).clear(why="looked at", end_running=True)
+            ledger.acting_for(service.ids[approver]).team.approve(number, why="looked at")
 
 
 def main() -> int:
@@ -103,11 +121,14 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--twin", action="store_true", help="run a keeper that charges each answer twice")
     options = parser.parse_args()
     draw = random.Random(options.seed)
     killed = {"keeper": 0, "template": 0, "child": 0}
     with tempfile.TemporaryDirectory() as folder:
         service = served.made(Path(folder) / "s", slots=4, grace=5.0)
+        if options.twin:
+            service.program = ("-c", TWIN)
         service.start()
         clients = Clients(service)
         for _ in range(options.kills):
@@ -149,7 +170,23 @@ def check(service: Service, clients: Clients) -> list[str]:
             if row.state not in ("COMMITTED", "CLOSED"):
                 problems.append(f"an answer was given of charge {row.id}, which is {row.state}")
         problems += [f"{text} was charged {sorted(each)}" for text, each in charges.items() if len(each) > 1]
+        problems += charged_twice(ledger)
+        given = {receipt["charge"] for _, receipt in clients.got}
+        print(f"{len(given)} charges have an answer that a client got")
+        if len(given) < len(clients.got):
+            problems.append("two questions had one charge, so the campaign asked too little")
     return problems
+
+
+def charged_twice(ledger: Any) -> list[str]:
+    """Compare all charges. Each question is asked once and is its own reason, so a reason and a key have one charge."""
+    found: dict[str, set[int]] = {}
+    for name in ("anns", "bobs", "sams"):
+        for number in {event.charge for event in ledger.open(name).history() if event.charge}:
+            row, body = ledger.charge_row(number)
+            for mark in (f"{name} key {row.key}", body["why"]):
+                found.setdefault(mark, set()).add(number)
+    return [f"{mark} was charged {sorted(each)}" for mark, each in found.items() if len(each) > 1]
 
 
 if __name__ == "__main__":

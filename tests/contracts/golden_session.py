@@ -251,7 +251,9 @@ OWN = re.compile(r"(?<=To set your own: ).*")
 
 SHOWN = re.compile(r"(?<=\()(p = #|no sign of a violation)(?=; a true claim)")
 """How much evidence an audit has found."""
-SHARE = re.compile(r"(?:(?:At most|At least|Up to) # %|# % to # %) of .*|Too noisy to tell how many .*")
+SHARE = re.compile(
+    r"(?:(?:At most|At least|Up to) # %|# % to # %) of .*|At least # (?:more )?rows .*|Too noisy to tell how many .*"
+)
 """The share that a limit or a bound changed, on a card: its form depends on noise."""
 SUGGESTED = re.compile(r"(?<=About # % of patients have # or fewer).*")
 """What other limits would do, and what the noise allows."""

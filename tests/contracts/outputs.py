@@ -34,7 +34,7 @@ CUT = "..."
 
 _DIGITS = r"-?\d(?:[\d,]*\d)?(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)"
 _NUMBER = rf"(?<![\w.,]){_DIGITS}"
-_HEADER = re.compile(rf"\S+ ±(?P<error>{_DIGITS})\Z")
+_HEADER = re.compile(rf"\S+ ±(?P<error>{_DIGITS})(?: \(all groups\))?\Z")
 _WITH_ERROR = re.compile(rf"(?P<value>{_NUMBER}) ±(?P<error>{_DIGITS})")
 _WITH_INTERVAL = re.compile(rf"(?P<value>{_NUMBER})(?P<open> \(|  +)(?P<low>{_NUMBER}) to (?P<high>{_NUMBER})")
 _VARIES = re.compile(

@@ -122,7 +122,8 @@ ARGUMENTS: dict[str, str] = {
 
 
 OWN_REQUEST = {
-    **{"account approve": 7, "account reject": 7},
+    "account approve": 7,
+    "account reject": 7,
     **dict.fromkeys((f"serve {word}" for word in "connect disconnect connections jobs failures lift stop".split()), 2),
 }
 """Exit codes of commands that are refused here: one user cannot decide on an own request, and no service runs."""

@@ -85,7 +85,9 @@ def differences(sql: str, engine: duckdb.DuckDBPyConnection, of: str | None = No
     exact = integers(plan)
     numbers = [exact.numbers[noise.part] for noise in plan.noises]
     with without_noise():
-        names, answer = found.released.rows(Exact(plan, answer_of(plan, exact.keys, numbers)))
+        names, answer = replace(found.released, hides_computed=False).rows(
+            Exact(plan, answer_of(plan, exact.keys, numbers))
+        )
     if DIFFERENT.search(sql):
         return []
     shown = [i for i, name in enumerate(names) if not name.endswith(("_lower", "_upper"))]

@@ -42,7 +42,7 @@ def swapped(made: Card) -> Card:
     names = facts["again"]["names"]
     (first, x), (second, y) = sorted(names.items())
     facts["again"]["names"] = {first: y, second: x}
-    renamed = {x: y, y: x}
+    renamed = {x: y, y: x, f"{x}_limited": f"{y}_limited", f"{y}_limited": f"{x}_limited"}
     lines = [("name", facts["released"]["measures"]), ("field", facts["chart"])]
     lines += [("column", facts["error"]["columns"]), ("column", facts["error"]["released"])]
     for word, rows in lines:

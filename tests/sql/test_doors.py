@@ -171,12 +171,12 @@ def test_the_shell_answers_refuses_and_explains(ledger: str, capsys: pytest.Capt
     capsys.readouterr()
     assert shell("sql", GROUPED, "--why", "report", "--ledger", ledger, "--json") == 0
     found = json.loads(capsys.readouterr().out)["found"]
-    assert found["columns"] == ["ward", "n", "n_lower", "n_upper"]
+    assert found["columns"] == ["ward", "n_limited", "n_limited_lower", "n_limited_upper"]
     assert len(found["rows"]) == 2
     joined = "SELECT f.floor, AVG(v.age) AS age FROM visits v JOIN floors f ON f.ward = v.ward GROUP BY f.floor"
     options = ("--public", "floors=floors.csv", "--rho", "0.05", "--why", "report", "--ledger", ledger)
     assert shell("sql", joined, *options, "--out", "table.csv") == 0
-    assert Path("table.csv").read_text().startswith("floor,age,age_lower,age_upper\n1,")
+    assert Path("table.csv").read_text().startswith("floor,age_limited,age_limited_lower,age_limited_upper\n1,")
     assert shell("sql", f"EXPLAIN {GROUPED}", "--ledger", ledger) == 0
     capsys.readouterr()
     assert shell("sql", "SELECT patient FROM visits", "--why", "x", "--ledger", ledger) == 4
@@ -265,7 +265,7 @@ def test_a_number_that_only_passes_through_keeps_its_interval(ledger: str, aroun
     passed = ts.sql(around.format(GROUPED), ledger=ledger, why="two")
     assert not passed.fresh
     assert passed.data == plain.data
-    assert "n  number of rows" in passed.details()
+    assert "n_limited  number of rows" in passed.details()
     assert "Intervals are for" in str(passed)
 
 
@@ -274,19 +274,21 @@ def test_a_number_that_only_passes_through_keeps_its_interval(ledger: str, aroun
     [
         (
             "SELECT ward, n, 2 * n AS twice, SUM(n) OVER () AS s FROM ({}) t",
-            "ward n n_lower n_upper twice s",
-            "twice, s",
+            "ward n n_lower n_upper twice twice_lower twice_upper s",
+            "s",
         ),
         ("SELECT SUM(n) AS n FROM ({}) t", "n", "n"),
         ("SELECT DISTINCT n FROM ({}) t", "n", "n"),
-        ("SELECT n + 1 AS n, n AS other FROM ({}) t", "n other", "n, other"),
+        ("SELECT n * n * n % 7 AS n, n AS other FROM ({}) t", "n other", "n, other"),
         ("SELECT n, ward AS n_lower FROM ({}) t", "n n_lower", "n"),
     ],
 )
 def test_a_number_without_an_interval_is_said_to_have_none(ledger: str, sql: str, columns: str, computed: str) -> None:
     answer = ts.sql(sql.format(GROUPED), ledger=ledger, why="one")
     assert answer.columns == tuple(columns.split())
-    assert f"{computed}: computed from released numbers, without its own interval" in answer.notes
+    said = "computed from released numbers in a way that has no interval, so it is not shown"
+    assert f"{computed}: {said}" in answer.notes
+    assert all(row[name] is None for row in answer.rows for name in computed.split(", "))
     assert ("Intervals are for" in str(answer)) == ("n_upper" in columns)
     assert ("every _lower" in answer.about_csv()) == ("n_upper" in columns)
 
@@ -297,14 +299,21 @@ def test_what_stands_beside_an_answer_has_the_names_of_the_answer(ledger: str) -
     answer = ts.sql(text, ledger=ledger, why="one")
     assert {"mean_age", "count"} <= set(answer.release.columns)  # the record's own form has other names
     notes = "\n".join([*answer.notes, *answer.details()])
-    for said in ("people  number of rows", "old     mean of age", "spread  standard deviation of age", "age above"):
+    for said in (
+        "people_limited  number of rows",
+        "old_limited     mean of age",
+        "spread_limited  standard deviation of age",
+        "age above",
+    ):
         assert said in notes
     assert "mean_age" not in notes
     Path("answers").mkdir()
     assert shell("sql", text, "--why", "one", "--ledger", ledger, "--out", "answers/o.csv") == 0
     about = [line.split(",")[0] for line in Path("answers/o.about.csv").read_text().splitlines()]
-    assert about[:5] == ["what", "every _lower and _upper", "people", "old", "spread"]
-    assert {"people", "old", "spread"} <= set(Path("answers/o.csv").read_text().splitlines()[0].split(","))
+    assert about[:5] == ["what", "every _lower and _upper", "people_limited", "old_limited", "spread_limited"]
+    assert {"people_limited", "old_limited", "spread_limited"} <= set(
+        Path("answers/o.csv").read_text().splitlines()[0].split(",")
+    )
 
 
 def test_what_was_left_out_of_a_join_has_the_names_of_the_answer(tmp_path: Path) -> None:

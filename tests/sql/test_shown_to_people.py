@@ -32,7 +32,9 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_terminal_shows_the_table_and_the_price(ledger: str) -> None:
     answer = ts.sql(ASKED, ledger=ledger, why="x")
     assert repr(answer) == str(answer)
-    assert repr(answer).splitlines()[0].split() == ["mean_age", "(95", "%", "interval)", "where_seen", "count", "±25"]
+    assert repr(answer).splitlines()[0].split() == [
+        "mean_age_limited", "(95", "%", "interval)", "where_seen", "count_limited", "±25",
+    ]  # fmt: skip
     explained = ts.sql(f"EXPLAIN {ASKED}", ledger=ledger)
     assert repr(explained) == str(explained)
     assert repr(explained).startswith("Cost     rho 0.02 of the ")
@@ -43,8 +45,8 @@ def test_the_card_of_an_answer_has_its_names_and_is_verified(ledger: str) -> Non
         answer = ts.sql(ASKED, ledger=book, why="weekly")
         made = card(answer)
         assert made.facts["released"]["group_by"] == ["where_seen"]
-        assert {each["name"] for each in made.facts["released"]["measures"]} == {"mean_age", "count"}
-        assert {each["field"] for each in made.facts["chart"]} == {"mean_age", "count"}
+        assert {each["name"] for each in made.facts["released"]["measures"]} == {"mean_age_limited", "count_limited"}
+        assert {each["field"] for each in made.facts["chart"]} == {"mean_age_limited", "count_limited"}
         assert made.facts["decisions"]["purpose"] == "weekly"
         assert made.facts["protected"]["window"] == "one year"
         findings = check_card(made, book)

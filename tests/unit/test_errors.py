@@ -201,3 +201,22 @@ def test_no_error_shows_a_token_that_was_typed_in_the_wrong_place() -> None:
         shown = f"{each} {each!r} {each.to_data()} {pickle.loads(pickle.dumps(each))}"
         assert "CANARY" not in shown
         assert "tsk_..." in shown
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"tsk_CANARY0123", Path("/a/tsk_CANARY0123"), ["tsk_CANARY0123"], {"tsk_CANARY0123": 1}, {"tsk_CANARY0123"}],
+)
+def test_no_error_keeps_a_token_in_a_path_or_a_list(value: object) -> None:
+    problem = InvalidInput("name", value, "not tsk_CANARY0123")
+    shown = f"{problem} {problem!r} {problem.to_data()} {problem.__dict__} {pickle.loads(pickle.dumps(problem))}"
+    assert "CANARY" not in shown
+    assert InvalidInput("name", ["ana"], "a name").value == ["ana"]
+
+
+def test_no_remedy_shows_a_token_that_was_given_as_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput, match="there is no ledger") as caught:
+        ts.Ledger("tsk_CANARY0123", create=False)
+    assert "CANARY" not in f"{caught.value} {caught.value.to_data()}"
+    assert "ts.Ledger('tsk_...')" in str(caught.value)

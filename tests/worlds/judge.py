@@ -51,20 +51,31 @@ class Tally:
 
 
 def trial(
-    host: Host, seed: int, count: int, tally: Tally, *, plain: float = 0.3, local: bool = False, in_all: bool = False
+    host: Host,
+    seed: int,
+    count: int,
+    tally: Tally,
+    *,
+    plain: float = 0.3,
+    local: bool = False,
+    in_all: bool = False,
+    rest: bool = False,
 ) -> None:
     """Draw tables and a question, put them on an engine, and judge; the same seed is the same trial for ever.
 
-    With ``local`` the question has a step that sees all rows of a unit, with ``in_all`` a cap on its rows in all.
+    With ``local`` the question has a step that sees all rows of a unit, with ``in_all`` a cap on its rows in all, and
+    with ``rest`` a group for all values that are not listed.
     """
-    told = f"{host.name} {seed}{' local' if local else ''}{' in all' if in_all else ''}"
+    told = f"{host.name} {seed}{' local' if local else ''}{' in all' if in_all else ''}{' rest' if rest else ''}"
     draw = random.Random(told)
     by_row, replace = draw.random() < 0.25 and not local and not in_all, draw.random() < 0.35
     worlds = drawn(draw, count, by_row=by_row, replace=replace, plain=draw.random() < plain)
     places = host.places(worlds, draw)
     for _ in range(ATTEMPTS):
         try:
-            plan = questions.asked(places, worlds, draw, by_row=by_row, replace=replace, local=local, in_all=in_all)
+            plan = questions.asked(
+                places, worlds, draw, by_row=by_row, replace=replace, local=local, in_all=in_all, rest=rest
+            )
         except TallystickError as refusal:
             tally.refused[_reason(refusal)] += 1
             continue

@@ -23,6 +23,8 @@ IN_ALL = (
     {"max_rows_per_group": 2, "max_rows": 5},
 )  # fmt: skip
 """Caps of which that on rows in all leaves out what the others leave."""
+REST = {int: 17, str: "the rest", datetime.date: datetime.date(2011, 1, 1)}
+"""The group of all other values."""
 SMALL = ((1, 0), (127, -128), (2**31 - 1, -(2**31)), (0, 2**40))
 CONSTANTS = (0, 1.5, 2**53 + 1, 2**63 - 1, 1e308, -1e300)
 
@@ -36,15 +38,17 @@ def asked(
     replace: bool,
     local: bool = False,
     in_all: bool = False,
+    rest: bool = False,
 ) -> Plan:
     """One plan; whatever the surface refuses raises a tallystick error and is counted as refused.
 
-    With ``local`` it has a step that sees all rows of a unit, with ``in_all`` a cap on its rows in all.
+    With ``local`` it has a step that sees all rows of a unit, with ``in_all`` a cap on its rows in all, and with
+    ``rest`` a group for all values that are not listed.
     """
     private = ts.Private(places.one, adjacency="replace" if replace else None)
     types = worlds.types if places.kind == "csv" else None
     table = private.table(TABLE, unit=ts.each_row if by_row else worlds.names["u"], types=types)
-    return Question(table, worlds, draw, by_row=by_row).plan(local=local, in_all=in_all)
+    return Question(table, worlds, draw, by_row=by_row).plan(local=local, in_all=in_all, rest=rest)
 
 
 class Question:
@@ -60,7 +64,7 @@ class Question:
             worlds.names["t"]: TEXTS[:8],
         }
 
-    def plan(self, *, local: bool = False, in_all: bool = False) -> Plan:
+    def plan(self, *, local: bool = False, in_all: bool = False, rest: bool = False) -> Plan:
         draw = self.draw
         for step in range(draw.choice((0, 0, 1, 1, 2, 3))):
             self.table = self._stepped(step)
@@ -72,7 +76,7 @@ class Question:
             self.table = self.table.per_unit(
                 max_groups=draw.choice((1, 1, 2, 3)), max_rows_per_group=draw.choice((1, 1, 2, 4))
             )
-        grouped = self._grouped().agg(**self._measures())
+        grouped = (self._with_rest() if rest else self._grouped()).agg(**self._measures())
         budget = draw.choice(({"rho": 1.0}, {"rho": 0.1}, {"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-5}))
         if draw.random() < 0.5:  # of all rows that a unit can lose here, or of some
             budget |= {"caps_seen_to": draw.choice((1, 2, 4, 100))}
@@ -96,6 +100,20 @@ class Question:
             rows = draw.sample(rows, 12)
         listed = [(at, *row) for at in range(self.worlds.count) for row in rows]
         return self.table.group_by(world, *columns, keys=listed)
+
+    def _with_rest(self) -> Any:
+        """Groups of one or two columns, of which some values are listed and all others are one group."""
+        draw, world = self.draw, self.worlds.names["w"]
+        named = [column for column, values in self.keys.items() if True not in values or 2 in values]
+        columns = draw.sample(named, draw.choice((1, 1, 2)))
+        rows: list[tuple[Any, ...]] = [(at,) for at in range(self.worlds.count)]
+        other = {}
+        for column in columns:
+            values = [value for value in self.keys[column] if type(value) is not int or abs(value) < 1 << 63]
+            few = draw.sample(values, min(len(values), 2))
+            other[column] = REST[type(few[0])]
+            rows = [(*row, value) for row in rows for value in few]
+        return self.table.group_by(world, *columns, keys=rows, other=other)
 
     def _stepped(self, step: int) -> Any:
         draw, table = self.draw, self.table

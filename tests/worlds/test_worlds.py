@@ -92,6 +92,16 @@ def test_no_unit_is_worth_more_than_it_pays_where_its_rows_in_all_are_limited(tm
     assert alone.fullest["units beyond"] == alone.fullest["rows over"] == 1.0, alone.fullest
 
 
+def test_no_unit_is_worth_more_than_it_pays_where_other_values_are_one_group(tmp_path: Path) -> None:
+    tally, host = Tally(), Files(tmp_path)
+    for seed in range(10):
+        trial(host, seed, 60, tally, rest=True)
+    assert not tally.wrong, tally.wrong
+    assert tally.pairs >= 400
+    assert tally.moved > tally.pairs / 4
+    assert {kind for kind, share in tally.fullest.items() if share == 1.0} >= {"rows", "units"}, tally.fullest
+
+
 @pytest.fixture
 def database(postgres: str, tmp_path: Path) -> Iterator[Postgres]:
     pytest.importorskip("psycopg")
@@ -113,6 +123,7 @@ def test_no_unit_is_worth_more_than_it_pays_on_postgresql(database: Postgres) ->
         trial(database, seed, 40, tally, plain=0.5, local=True)
     for seed in (1, 4):
         trial(database, seed, 40, tally, plain=0.5, in_all=True)
+        trial(database, seed, 40, tally, plain=0.5, rest=True)
     assert not tally.wrong, tally.wrong
     assert tally.pairs_by["limit"]["rows in all"] == 80
 
@@ -126,6 +137,7 @@ def test_no_unit_is_worth_more_than_it_pays_on_spark(tmp_path: Path) -> None:
         trial(Spark(session, tmp_path), seed, 30, tally, plain=0.5)
     trial(Spark(session, tmp_path), 3, 30, tally, plain=1, local=True)
     trial(Spark(session, tmp_path), 4, 30, tally, plain=1, in_all=True)
+    trial(Spark(session, tmp_path), 5, 30, tally, plain=1, rest=True)
     assert not tally.wrong, tally.wrong
     assert tally.pairs_by["limit"]["rows in all"] == 30
     assert tally.moved > tally.pairs / 4

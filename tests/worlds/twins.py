@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 from sqlglot import exp
 
 import tallystick as ts
@@ -21,7 +22,7 @@ from tallystick.tables.engines import csvfile, postgres
 from tallystick.tables.plan import Plan
 from worlds.engines import TABLE, Files, Host, Places, csv_of
 from worlds.judge import Answered, Tally, judge
-from worlds.tables import COLUMNS, SPELLINGS, Worlds, drawn
+from worlds.tables import COLUMNS, SPELLINGS, TEXTS, Worlds, drawn
 
 COUNT = 40
 KEYS = ["a", "A", "a ", "á"]
@@ -266,6 +267,31 @@ def _with_ties(self: Any, value: Any, order: Any = None) -> Any:
 _true_sum = capping.Capping._added
 
 
+def _rest(table: Any) -> Any:
+    """By a text column, of which two values are listed and all others are one group."""
+    capped = table.per_unit(max_groups=3, max_rows_per_group=1)
+    listed = [(w, key) for w in range(COUNT) for key in KEYS[:2]]
+    return capped.group_by("w", "t", keys=listed, other={"t": "the rest"}).agg(rows=ts.count())
+
+
+@contextlib.contextmanager
+def _merged_after_limits(scene: Scene) -> Iterator[Scene]:
+    """Limit the groups of a unit by the values themselves, and add the other values up after that."""
+
+    def answered(plan: Plan) -> run.Exact:
+        table = replace(plan.query.table, steps=(), schema=plan.query.table.base, stored=None)
+        every = [(w, key) for w in range(COUNT) for key in TEXTS]
+        single = run.integers(table.group_by("w", "t", keys=every).agg(rows=ts.count()).plan(rho=1.0))
+        places = {key: at for at, key in enumerate(plan.query.keys.rows)}  # type: ignore[union-attr]
+        made = {part: np.zeros((len(places), part.width), dtype=np.int64) for part in plan.query.parts}
+        for (world, key), row in zip(every, single.numbers[parts.Rows()], strict=True):
+            made[parts.Rows()][places[(world, key if key in KEYS[:2] else "the rest")]] += row
+        exact = run.integers(plan)
+        return replace(exact, numbers={**exact.numbers, **made})
+
+    yield replace(scene, answered=answered)
+
+
 NOT_SORTED = (run, "_sortable", lambda way: False)
 """Cells by SQL alone: sorted ones are cut to what is paid for once more, which would hide what is missing."""
 
@@ -286,6 +312,7 @@ TWINS = [
         _scene(_spread),
         _with((capping.Capping, "_added", _with_ties), (capping, "PRIME", 2), NOT_SORTED),
     ),
+    Twin("other values limited one by one", _scene(_rest), _merged_after_limits),
     Twin("no clamping", _scene(_clamped), _with((parts, "_clamped", _never_clamped), NOT_SORTED)),
     Twin("a public key twice", _scene(listed, by_row=True), _repeated_keys),
     Twin("a joined key three times, rows protected", _scene(_joined, by_row=True), _repeated_join),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +104,7 @@ def card(
         release = release.release
         dataset = dataset or known.dataset
         about = _registered(release.plan.account, dataset) if about is None else about
+    release = replace(release, is_joint=False)  # a card can be made again from the answer alone
     account, receipt = release.plan.account, release.receipt
     if account is None or receipt is None:
         raise Refused("this release was not paid by an account, so there is nothing that a card could promise")

@@ -200,8 +200,9 @@ def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: 
         return "the card is that of a fit, which has no table"
     from tallystick.tables.release import Release
 
-    released = Release(_planned(facts, account), answer).to_csv()
-    return "" if lines_of(released) == lines_of(table) else OTHER_TABLE
+    release = Release(_planned(facts, account), answer)
+    forms = [release, *([release.for_all_groups()] if release.plan.threshold is None else [])]
+    return "" if any(lines_of(form.to_csv()) == lines_of(table) for form in forms) else OTHER_TABLE
 
 
 def _planned(facts: Mapping[str, Any], account: Account) -> Plan:

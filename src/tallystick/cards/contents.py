@@ -15,8 +15,10 @@ from tallystick.cards.meaning import is_somebody, meaning
 from tallystick.digits import ACCOUNTANT, moment, plural, typed, up
 from tallystick.errors import InvalidInput
 from tallystick.ledger.filters import WHAT_RHO_IS, Amount, quoted_delta
-from tallystick.printing import one_of
+from tallystick.printing import escaped, one_of
 from tallystick.tables.aggregates import public_bounds
+from tallystick.tables.output import LIMITED
+from tallystick.tables.reporting.registered import other_people
 from tallystick.tables.reporting.words import rule_of_limits, too_noisy_to_use
 
 if TYPE_CHECKING:
@@ -55,6 +57,13 @@ class Subject:
     """True for the form of earlier versions, which show a linear model as a table of its sums."""
 
     @property
+    def called(self) -> dict[str, str]:
+        """Names of columns for readers: those of a statement; one that limits per person touch says so."""
+        is_model = isinstance(self.plan, FitPlan) or LinearForm.of(self.plan) is not None
+        limited = frozenset[str]() if self.release is None or is_model else self.release.limited
+        return dict(self.names) | {name: f"{self.names.get(name, name)}{LIMITED}" for name in limited}
+
+    @property
     def price(self) -> Amount:
         """The charge of this table; for a preview, the charge that it would have."""
         from tallystick.ledger.pay import charged_delta
@@ -91,7 +100,10 @@ def contents(subject: Subject) -> dict[str, Any]:
         "released": _released(subject, facts),
         "promise": _promise(subject, words, limit, table),
         "protected": _protected(subject, facts, words["limit"]),
-        "not_protected": list(not_protected(facts, population=account.name, unit=account.unit)),
+        "not_protected": [
+            *_others(subject),
+            *not_protected(facts, population=account.name, unit=account.unit),
+        ],
         "trust": list(TRUST),
         "accounting": {
             "filter": account.currency.title,
@@ -110,20 +122,20 @@ def contents(subject: Subject) -> dict[str, Any]:
         },
         "error": {
             "confidence": 0.95,
-            "columns": _renamed(_errors(plan, is_model=form is not None), "column", subject.names),
-            "released": _renamed(_widths(subject.release), "column", subject.names),
+            "columns": _renamed(_errors(plan, is_model=form is not None), "column", subject.called),
+            "released": _renamed(_widths(subject.release), "column", subject.called),
             "intervals": facts["intervals"],
             "rows_that_count": _rows_that_count(plan, account.unit),
             "clamping": facts.get("clamping", ""),
         },
         "left_out": _left_out(subject, facts),
         "too_noisy": _too_noisy(subject),
-        "chart": [] if subject.release is None else _renamed(subject.release.bars(), "field", subject.names),
+        "chart": [] if subject.release is None else _chart(subject, subject.release),
         "evidence": _evidence(receipt) | _certified(subject.certificate),
         "words": words,
         "decisions": {
             "purpose": subject.purpose,
-            **{name: subject.about.get(name, NOT_STATED) for name in FIELDS if name not in ("window", "bounds_from")},
+            **{name: subject.about.get(name, NOT_STATED) for name in FIELDS if name not in SHOWN_ELSEWHERE},
         },
         **_approvals(subject),
         **({} if form is None else {"model": form.facts(subject.release, facts["max_rows_per_group"])}),
@@ -175,7 +187,7 @@ def _too_noisy(subject: Subject) -> str:
     data = {group: release.data[group] for group in release.groups}
     limits = {}
     for name, ends in bounds.items():
-        called = subject.names.get(name, name)
+        called = subject.called.get(name, name)
         limits[called] = ends
         for end in ("", "_lower", "_upper"):
             data[f"{called}{end}"] = release.data[f"{name}{end}"]
@@ -183,7 +195,7 @@ def _too_noisy(subject: Subject) -> str:
 
 
 def _released(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
-    receipt, names = subject.receipt, subject.names
+    receipt, names = subject.receipt, subject.called
     return {
         "dataset": subject.dataset,
         "population": subject.account.name,
@@ -217,6 +229,12 @@ def is_elsewhere(subject: Subject) -> bool:
 def is_read_elsewhere(dataset: Registered, entry: Mapping[str, Any]) -> bool:
     """True if the source of a charge is not one of the registered places of a dataset that has some."""
     return bool(dataset.sources) and entry["source"] not in dataset.sources
+
+
+def _chart(subject: Subject, release: Release) -> list[dict[str, Any]]:
+    """Return the bars of a release, under the names that people see."""
+    names = {escaped(header): subject.called.get(name, name) for name, header in release.headers.items()}
+    return _renamed(release.bars(), "field", names)
 
 
 def _renamed(lines: Sequence[Mapping[str, Any]], word: str, names: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -437,6 +455,7 @@ FIELDS: Final = {
     "curators": "who publishes it; several with semicolons",
     "region": "which region the data are about, or whose laws apply",
     "product_type": "what it is: Summary statistics, Dataset, Synthetic data, Machine learning model, ...",
+    "identifies": "which columns identify other people, who are not protected; several with semicolons",
     "invariants": "what is published about these data without noise",
     "release_type": "One release or Many releases",
     "refresh": "how often it is released again, and when the budget begins anew",
@@ -445,6 +464,8 @@ FIELDS: Final = {
     "adversarial_tests": "which attacks were tried on it",
     "re_evaluation": "on which date limit and unit are looked at again",
 }
+SHOWN_ELSEWHERE: Final = ("window", "bounds_from", "identifies")
+"""Statements that other blocks of the card show."""
 CHOICES: Final = {
     "product_type": (
         "Summary statistics", "Machine learning model", "Dataset", "Synthetic data", "Interactive API", "SQL queries",
@@ -470,6 +491,13 @@ GROUPS: Final = (
     "for one person can grow sixteenfold or more."
 )
 TIMING: Final = "Timing. Someone who watches the computer may see when it worked and for how long."
+
+
+def _others(subject: Subject) -> list[str]:
+    """Return that people are not protected whom the groups of a table identify."""
+    if isinstance(subject.plan, FitPlan):
+        return []
+    return [f"Other people. {text}." for text in other_people(subject.plan.query, subject.about, subject.account.unit)]
 
 
 def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from tallystick.drawing import css_variables, dark_css_variables, print_css_vari
 from tallystick.printing import listed, visible
 from tallystick.rounding import as_written
 from tallystick.tables.aggregates import KINDS
+from tallystick.tables.output import LIMITED
 from tallystick.tables.reporting.line import Line
 from tallystick.tables.reporting.words import (
     TOO_NOISY,
@@ -308,16 +309,18 @@ PEOPLE: Final = "count_units"
 def _names_people(facts: Facts) -> bool:
     """True if the first column is called by the owner's word for people."""
     columns = facts["error"]["released"] or facts["error"]["columns"]
-    return bool(columns) and columns[0]["column"] == PEOPLE
+    return bool(columns) and columns[0]["column"].removesuffix(LIMITED) == PEOPLE
 
 
 def _called(column: str, people: People) -> str:
     """Return the name of a column, for people: a number of people has the owner's word for them.
 
     >>> whom = People("patient", "patient_id", True, False, False)
-    >>> _called("count_units", whom), _called("mean_age", whom)
-    ('patients', 'mean_age')
+    >>> _called("count_units", whom), _called("count_units_limited", whom), _called("mean_age", whom)
+    ('patients', 'patients (limited)', 'mean_age')
     """
+    if column == f"{PEOPLE}{LIMITED}":
+        return f"{people.several} (limited)"
     return people.several if column == PEOPLE else column
 
 

@@ -267,7 +267,7 @@ def compare_table(release: Release, table: str) -> Compared:
     found = Compared()
     drawn = {**release.data, **release.drawn()}
     fresh = _cells(release.to_csv())
-    filled = _cells(csv_text(release.columns, zip(*drawn.values(), strict=True)))
+    filled = _cells(csv_text(tuple(release.headers.values()), zip(*drawn.values(), strict=True)))
     stated = _cells(table)
     if [len(row) for row in fresh] != [len(row) for row in stated] or fresh[0] != stated[0]:
         found.wrong.add("table")

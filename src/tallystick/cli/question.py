@@ -34,6 +34,12 @@ Keys = Annotated[Path | None, typer.Option("--keys", help="A public CSV file tha
 PrivateKeys = Annotated[
     float | None, typer.Option("--private-keys", help="Find the groups in the data, at this delta; instead of --keys.")
 ]
+Other = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--other", metavar="COLUMN=VALUE", help="Name of the group for all other values, and none, of a column."
+    ),
+]
 Where = Annotated[
     list[str] | None,
     typer.Option(
@@ -78,6 +84,9 @@ CapsShare = Annotated[
 CapsSeenTo = Annotated[
     int | None, typer.Option("--caps-seen-to", help="Measure the effect on at most this many rows of a person.")
 ]
+Together = Annotated[
+    bool, typer.Option("--together", help="Widen the intervals, so that those of a column hold for all groups at once.")
+]
 Key = Annotated[
     str | None,
     typer.Option("--key", help="Name of this release: the same key returns the same answer, without a charge."),
@@ -118,6 +127,7 @@ class TableOptions:
     budget: dict[str, Any]
     derive: list[str] | None = None
     join: list[Path] | None = None
+    other: list[str] | None = None
 
     def query(self, table: Table, lists: Mapping[str, Sequence[Any]] | None = None) -> Query:
         """The question, checked; nothing private is opened (a keys file is public).
@@ -151,11 +161,19 @@ class TableOptions:
         table, measures = asked(", ".join(self.measures), table)
         return self._grouped(table, columns, chosen, measures)
 
+    def _others(self, table: Table) -> dict[str, Any]:
+        """The groups for all other values, by column."""
+        named = pairs("other", self.other, "COLUMN=VALUE, such as ward=other")
+        for column in named:
+            check_column("other", column, table)
+        return {column: typed("other", value, table.schema.type_of(column)) for column, value in named.items()}
+
     def _grouped(self, table: Table, columns: Sequence[str], keys: Any, measures: Mapping[str, Any]) -> Query:
         """The measures of each group; groups from the data are offered only if this cost can pay for them."""
+        other = self._others(table)
 
         def grouped(keys: Any) -> Query:
-            return table.group_by(*columns, keys=keys).agg(**measures)
+            return table.group_by(*columns, keys=keys, other=other).agg(**measures)
 
         try:
             return grouped(keys)
@@ -201,6 +219,7 @@ class TableOptions:
             "where": list(self.where or ()),
             "derive": list(self.derive or ()),
             "join": [str(path) for path in self.join or ()],
+            "other": list(self.other or ()),
             **self.price,
         }
 
@@ -326,22 +345,29 @@ def pairs(option: str, given: list[str] | None, shape: str) -> dict[str, str]:
     return named
 
 
-def intervals(option: str, given: list[str] | None) -> dict[str, tuple[float, float]]:
-    """Repeated or comma-separated bounds of columns.
+def intervals(option: str, given: list[str] | None) -> dict[str, tuple[Any, Any]]:
+    """Repeated or comma-separated bounds of columns: numbers, or days of columns of dates.
 
     >>> intervals("bounds", ["age=0:110", "cost=0.5:9"])
     {'age': (0, 110), 'cost': (0.5, 9)}
     """
-    shape, bounds = "COLUMN=LOW:HIGH, such as age=0:110", {}
+    shape = "COLUMN=LOW:HIGH, such as age=0:110 or day=2026-01-01:2026-12-31"
+    bounds = dict[str, tuple[Any, Any]]()
     for column, text in pairs(option, given, shape).items():
         low, colon, high = text.partition(":")
         try:
-            bounds[column] = (_number(low), _number(high if colon else ""))
-        except ValueError:
+            bounds[column] = (_end(low), _end(high if colon else ""))
+            is_rising = bounds[column][0] < bounds[column][1]
+        except (ValueError, TypeError):  # not a number or a date, or one of each
             raise InvalidInput(option, f"{column}={text}", shape) from None
-        if not bounds[column][0] < bounds[column][1]:
+        if not is_rising:
             raise InvalidInput(option, f"{column}={text}", "a lower bound below the upper one")
     return bounds
+
+
+def _end(text: str) -> Any:
+    """A bound: a number, or a date such as 2026-02-28."""
+    return datetime.date.fromisoformat(text) if re.fullmatch(r"\d{4}-\d\d-\d\d", text.strip()) else _number(text)
 
 
 def price(option: str, given: list[str] | None) -> dict[str, float]:

@@ -56,7 +56,10 @@ def from_csv(
         query, threshold = plan["query"], plan["noise"]["threshold"]
         groups = [str(one) for one in query["group_by"]]
         described = {_column_of(name, kind): kind for name, kind in query["measures"]}
-        name = measure.split("[")[0]
+        text = _text("table", table, "\n")
+        measure = _as_headed(measure, text)
+        name = measure.split("[")[0].removesuffix(LIMITED)
+        name = name if name in described else measure.split("[")[0]
         if name not in described:
             raise InvalidInput("measure", visible(measure), f"one of {visible(', '.join(described))}")
         noise = _noise_of(described[name], plan, facts["mechanisms"]["parts"])
@@ -70,7 +73,7 @@ def from_csv(
     if of is not None and threshold is not None and not compared:
         raise Refused(SELECTED)
     cells: dict[tuple[str, ...], Released] = {}
-    for row in _rows(_text("table", table, "\n"), [*groups, measure]):
+    for row in _rows(text, [*groups, measure]):
         written_key = tuple(row[csv_cell(group)] for group in groups)
         key = tuple(map(csv_value, written_key))
         key = written_key if known is not None and key not in known else key  # an earlier version escaped less
@@ -85,6 +88,20 @@ def from_csv(
 def _column_of(name: str, measure: dict[str, Any]) -> str:
     """The name of a measure's column: it may say that limits per person touch it."""
     return f"{name}_limited" if measure.get("says_limited") is True else name
+
+
+LIMITED = "_limited"
+"""The end of the name of a column that limits per person touch."""
+
+
+def _as_headed(measure: str, table: str) -> str:
+    """Return the name of a measure's column in a table: it may say that limits per person touch it."""
+    try:
+        header = next(csv.reader(io.StringIO(table)), [])
+    except csv.Error:
+        return measure  # the table is refused where its rows are read
+    said = measure + LIMITED
+    return said if csv_cell(said) in header and csv_cell(measure) not in header else measure
 
 
 def _text(argument: str, given: str | Path, has: str) -> str:

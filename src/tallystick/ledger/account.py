@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -444,9 +446,8 @@ class Account:
             allowed = "a file, or a text that names the data; register each file"
             raise InvalidInput("source", shown(source) if isinstance(source, str) else source, allowed)
         if source is not None and os.path.isfile(source):
-            place, status = real_path(source), os.stat(source)
-            source, inode = f"file {place}", f"inode {status.st_dev}:{status.st_ino}"  # as tables.identity names them
-            marks = {*marks, source, inode, f"{inode}@{status.st_mtime_ns}"}
+            source, *inodes = _names_of_file(source)
+            marks = {*registry.checked_marks(marks), source, *inodes}
         registry.register(
             self,
             dataset,
@@ -560,6 +561,17 @@ class Account:
 
     def _repr_html_(self) -> str:
         return views.account_html(self)
+
+
+def _names_of_file(path: str) -> tuple[str, str, str]:
+    """Return a file by its place and by its inode, as ``tables.identity`` names them. Links are resolved once."""
+    place = real_path(path)
+    with contextlib.suppress(OSError):
+        status = os.stat(place, follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode):
+            inode = f"inode {status.st_dev}:{status.st_ino}"
+            return f"file {place}", inode, f"{inode}@{status.st_mtime_ns}"
+    raise Unavailable(f"{shown(path)} was replaced while it was registered. Nothing was changed. Register it again")
 
 
 def _has_question(transaction: Transaction, charge: int, sources: set[str]) -> bool:

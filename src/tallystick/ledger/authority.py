@@ -258,9 +258,10 @@ class Authority:
         found = self.roles_of(act.principal, population)
         if act.via is None:
             return found
-        token = self.tokens[act.via]
-        reaches = token.population is None or token.population == population
-        return found & set(token.roles) if reaches else set()
+        token = self.tokens.get(act.via)
+        if token is None or token.population not in (None, population):
+            return set()
+        return found & set(token.roles)
 
     def holders(self, role: str, population: int | None) -> set[str]:
         """Principals with a role on a population; with None as in ``roles_of``."""

@@ -88,6 +88,7 @@ class Ledger:
         self.acting: Act | None = None
         self.captured: list[journal.Proposed] | None = None
         self.failure_log: Callable[[str], None] | None = None
+        self.is_served = False  # True in a service: a principal sees nothing of other populations, not even names
         first_write.check_arguments(expect_head, first_use, older)
         is_there = expect_head is not None or older is not None or inspect
         create = create and not is_there  # a new ledger cannot contain a known head
@@ -444,8 +445,16 @@ class Ledger:
     def head(self) -> Position:
         """The newest entry's position and hash, whose seal was checked if keys govern: an anchor to keep elsewhere."""
         with self.store.read() as transaction:
-            book = None if self._is_inspected else self.believed(transaction)
+            if self._is_inspected:
+                return journal.head(transaction)
+            self.require_seen(transaction)
+            book = self.believed(transaction)
             return journal.head(transaction) if book is None else self.writer.watch.position
+
+    def require_seen(self, transaction: Transaction) -> None:
+        """Raise ``LedgerIntegrity`` unless a snapshot has the newest entry that this host or process has seen."""
+        sealed = self.writer.sealed
+        self._compare(transaction.seen or (None if sealed is None else Anchor(*sealed)), transaction)
 
     # -- accounts
 
@@ -503,24 +512,22 @@ class Ledger:
         check_text("name", name)
         with self.store.read() as transaction:
             row = transaction.row("account_named", name)
-            rows = [AccountRow(*each) for each in transaction.rows("accounts")] if row is None else []
+            found = None if row is None else AccountRow(*row)
             book = self.believed(transaction)
+            if found is not None and book is not None and book.accounts.get(found.id) != found:
+                raise _edited_account(found.id)
+            if found is not None and self._sees_account(book, found):
+                return found
+            rows = [AccountRow(*each) for each in transaction.rows("accounts")]
             known = [each.name for each in rows if self._sees_account(book, each)]
-        if row is None:
-            raise opening.unknown_account(name, known)
-        found = AccountRow(*row)
-        if book is not None and book.accounts.get(found.id) != found:
-            raise _edited_account(found.id)
-        if not self._sees_account(book, found):
-            raise opening.unknown_account(name, [])  # as if it were not there
-        return found
+        raise opening.unknown_account(name, known)  # one error for what is absent and for what is another person's
 
     def _sees_account(self, book: Book | None, row: AccountRow) -> bool:
         """True if who acts may see an account: that of an own population, and not the allowance of another person.
 
-        Only a principal for whom a service acts can be refused.
+        Only a principal of a service can be refused.
         """
-        if book is None or self.acting is None or book.authority.since is None:
+        if not self.is_served or book is None or self.acting is None or book.authority.since is None:
             return True
         name = book.accounts[book.population(row.id)].name
         if row.kind == journal.ALLOWANCE and row.owner != self.acting.principal:
@@ -716,7 +723,7 @@ class Ledger:
             raise Refused(f"the answer of ledger entry {charge_id} was erased. Asked again, it is charged again")
         if any(number == charge_id and row[1] is None for (number, _), row in book.quarantines.items()):
             raise Unavailable(FAILED)
-        self.writer.watch.require_position(transaction, done)
+        self.writer.watch.require_position(transaction, done, final)
 
     def _is_erased(self, transaction: Transaction, charge_id: int) -> bool:
         """True if an entry says that the answer of a charge was erased."""
@@ -801,6 +808,16 @@ class Ledger:
         payers = {} if book is None else book.payers
         return [charge for charge, populations in payers.items() if number in populations]
 
+    def running_of(self, principal: str, token: int | None) -> list[int]:
+        """Return the charges that a principal began with a token and that have not ended."""
+        found = []
+        with self.store.read() as transaction:
+            for (number,) in transaction.rows("charges_running"):
+                by = journal.entry_body(transaction, number).get("act")
+                if by is not None and list(by[:2]) == [principal, token]:
+                    found.append(number)
+        return found
+
     def end_abandoned(self, charge_id: int) -> str:
         """Burn a charge that runs although its process is gone; return its state. Its data are closed."""
         with self.store.read() as transaction:
@@ -820,16 +837,23 @@ class Ledger:
         (self.failure_log or self.store.log_failure)(line)
 
     def sees(self, population: str) -> bool:
-        """True if who acts may see a population. Only a principal for whom a service acts can be refused.
+        """True if who acts may see a population, or an account of one.
+
+        Only a principal of a service can be refused.
 
         >>> import tempfile, tallystick as ts
         >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
         ...     ledger.sees("clinic")
         True
         """
-        if self.acting is None or not self.has_roles:
+        if not self.is_served or self.acting is None or not self.has_roles:
             return True
-        return self.may("see_population", population)
+        with self.store.read() as transaction:
+            book = self.believed(transaction)
+        number = None if book is None else book.names.get(population)
+        if book is None or number is None:
+            return False
+        return self._sees_account(book, book.accounts[number])
 
     def may(self, action: str, population: str | None) -> bool:
         """True if who acts may do something on a population, or with None on the ledger, without a request."""

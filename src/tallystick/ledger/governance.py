@@ -86,13 +86,16 @@ def _position(transaction: Transaction, seq: int) -> Position:
 def require_chain(transaction: Transaction, first: Position, last: Position) -> None:
     """Raise ``LedgerIntegrity`` unless the entries after the first one lead to the last one, by their hashes.
 
-    Hashes are computed from the bodies alone. So the first entry is an ancestor of the last one.
+    Hashes are computed from the bodies alone, and numbers are counted. So the first entry is an ancestor of the last
+    one, and has its number.
     """
     found = first
     while found.seq < last.seq:
         rows = transaction.rows("entries_after", found.seq, min(BATCH, last.seq - found.seq))
         for seq, _, body in rows:
-            found = Position(int(seq), link(found.hash, str(body)))
+            if seq != found.seq + 1:
+                raise _altered(f"entry {found.seq + 1} is missing")
+            found = Position(found.seq + 1, link(found.hash, str(body)))
         if not rows:
             break
     if found != last:
@@ -412,10 +415,11 @@ class Watch:
                 if name is not None:
                     raise refusal_of_retired(name)
 
-    def require_position(self, transaction: Transaction, row: Row | None) -> None:
+    def require_position(self, transaction: Transaction, row: Row | None, entry: dict[str, Any]) -> None:
         """Raise ``LedgerIntegrity`` unless an entry leads to the replayed end, with the number and hash of its row.
 
-        A receipt names both. A host that opens the ledger for the first time believes the hash.
+        A receipt names both, and the time in the entry. A host that opens the ledger for the first time believes the
+        hash.
         """
         if row is None:
             raise _altered("an entry is missing")
@@ -423,6 +427,8 @@ class Watch:
         if found not in self.ancestors:
             require_chain(transaction, found, self.position)
             self.ancestors.add(found)
+        if journal.linked_entry(transaction, found) != entry:
+            raise _altered(f"entry {found.seq} is answered in two ways")
 
     def require_read(self, rows: Sequence[DatasetRow], bodies: Mapping[int, Any]) -> None:
         """Raise ``LedgerIntegrity`` unless these registrations, with notes and entries, are those of the chain."""
@@ -542,8 +548,11 @@ class Writer:
     def keys_now(
         self, transaction: Transaction, anchor: Position | None, newest: Position | None = None
     ) -> list[WriterKey]:
-        """The keys of the ledger by its newest entry, which must go on from the one that this host has seen."""
-        newest = newest or journal.head(transaction)
+        """The keys of the ledger by its newest entry, which must go on from the one that this host has seen.
+
+        A host without an anchor has seen what this process has read.
+        """
+        newest, anchor = newest or journal.head(transaction), anchor or self.sealed
         _, _, governed = self._looked_at(transaction, newest)
         if anchor is not None and anchor != newest:
             self.require_known(transaction, newest, governed, anchor)

@@ -117,7 +117,7 @@ def register(
     if source is not None:
         check_text("source", source)
     source_digest = None if source is None else digest(source)
-    listed = sorted(set(marks))  # names of files may hold any character; they are stored as JSON
+    listed = checked_marks(marks)
     least = _least(account, least_price)
     with ledger.write("register") as transaction:
         _check_retired(transaction, name, source_digest, listed)
@@ -141,6 +141,18 @@ def register(
         )  # fmt: skip
         row = DatasetRow(name, position.seq, account.id, population, source_digest, least, noted.commitment)
         transaction.run("dataset_insert", *row)
+
+
+def checked_marks(marks: Iterable[str]) -> list[str]:
+    """Return marks as an entry has them. Names of files may hold any character: they are stored as JSON.
+
+    >>> checked_marks({"inode 66:12", "file /data/visits.csv"})
+    ['file /data/visits.csv', 'inode 66:12']
+    """
+    found = None if isinstance(marks, str) or not isinstance(marks, Iterable) else list(marks)
+    if found is None or not all(isinstance(mark, str) for mark in found):
+        raise InvalidInput("marks", type(marks).__name__, "a list of texts")
+    return sorted(set(found))
 
 
 def check_requested(transaction: Transaction, effect: Mapping[str, Any], population: int) -> None:
@@ -190,7 +202,7 @@ def _check_source(transaction: Transaction, source: str, population: int, fixed:
     protected = journal.fixed_for(transaction, source)
     if protected not in (None, dict(fixed)):
         raise Refused(
-            f"this source is registered already, about unit {protected['unit'] or 'each row'!r}; whom it protects "
+            f"this source is registered already, about unit {protected.get('unit') or 'each row'!r}; whom it protects "
             "does not depend on the name it is asked under"
         )
 

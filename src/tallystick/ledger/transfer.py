@@ -61,7 +61,7 @@ def export_lines(ledger: Ledger, *, signer: Signer, level: str = ANSWERS, withhe
 
 
 def _exported(ledger: Ledger, signer: Signer, level: str, withheld: bool) -> Iterator[str]:
-    seq, head = 0, GENESIS
+    head = journal.Position(0, GENESIS)
     with ledger.store.read() as transaction:
         if not withheld and transaction.rows("withheld"):  # in the snapshot that is exported
             raise Refused(
@@ -70,11 +70,16 @@ def _exported(ledger: Ledger, signer: Signer, level: str, withheld: bool) -> Ite
                 code="withheld_outcomes",
                 remedies=[Remedy("set_argument", argument="withheld", value=True)],
             )
+        ledger.require_seen(transaction)
         yield canonical({"format": FORMAT, "ledger": ledger.id, "level": level})
-        for seq, head, body in entries(transaction):
-            line: dict[str, Any] = {"seq": seq, "hash": head, "body": body, **_beside(transaction, seq, body, level)}
+        for seq, stored, body in entries(transaction):
+            head = journal.Position(head.seq + 1, link(head.hash, body))
+            if head != (seq, stored):
+                altered = f"entry {head.seq} was altered, so no export is signed"
+                raise LedgerIntegrity(altered, remedies=[Remedy("verify_ledger")])
+            line: dict[str, Any] = {"seq": seq, "hash": stored, "body": body, **_beside(transaction, seq, body, level)}
             yield json_text(canonical(line))
-    checkpoint = {"ledger": ledger.id, "seq": seq, "head": head, "at": ledger.now()}
+    checkpoint = {"ledger": ledger.id, "seq": head.seq, "head": head.hash, "at": ledger.now()}
     yield canonical({"checkpoint": checkpoint, "by": signer.public, "signature": signer.sign(checkpoint)})
 
 

@@ -84,7 +84,7 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = (), full: bool = T
             problems += ledger.store.damage() if start is None and not full else ()
             book, head = start or (book, head)
             book, head = _replayed(transaction, book, head, problems)
-            strayed = [] if problems else list(_anchor_problems(transaction, head))
+            strayed = [] if problems else list(_seen_problems(transaction, ledger, head))
             problems += _differences(transaction, book)
             problems += text_problems(transaction, book)
             problems += _tag_problems(transaction, book)
@@ -127,12 +127,13 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = (), full: bool = T
     )
 
 
-def _anchor_problems(transaction: Transaction, head: Position) -> Iterator[str]:
-    """Say if the newest entry of this snapshot does not continue the entry that this host has seen."""
-    if transaction.seen is None:
+def _seen_problems(transaction: Transaction, ledger: Ledger, head: Position) -> Iterator[str]:
+    """Say if the newest entry of this snapshot does not continue the entry that this host or process has seen."""
+    seen = transaction.seen or ledger.writer.sealed
+    if seen is None:
         return
     try:
-        require_chain(transaction, Position(*transaction.seen), head)
+        require_chain(transaction, Position(*seen), head)
     except LedgerIntegrity as problem:
         yield problem.message
 

@@ -16,7 +16,8 @@ from tallystick.drawing import BLUE, INK
 from tallystick.errors import InvalidInput, Unavailable
 from tallystick.plots.canvas import sheet
 from tallystick.printing import one_of
-from tallystick.tables.output import Columns
+from tallystick.tables.layout import TOGETHER
+from tallystick.tables.output import ENDS, LIMITED, Columns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,6 +48,8 @@ def released(table: Columns | Mapping[str, list[Any]], field: str | None = None,
     """
     columns = table if isinstance(table, Columns) else Table(table)
     charts = {chart["field"]: chart for chart in columns.bars(fields=1000, groups=groups)}
+    if field is not None and field not in charts:
+        field = columns.headers.get(field, f"{field}{LIMITED}" if f"{field}{LIMITED}" in charts else field)
     if not charts or (field is not None and field not in charts):
         known = one_of(field, charts) or "none: the table has no column with _lower and _upper"
         raise InvalidInput("field", field, f"a column with an interval: {known}")
@@ -120,6 +123,7 @@ def _rows_of_csv(raw: BinaryIO, _: str) -> dict[str, list[Any]]:
 
 def _with_numbers(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Return the columns of rows; a column that has an interval holds numbers."""
+    rows = [{_single(name): cell for name, cell in row.items()} for row in rows]
     names = list(rows[0])
     named = [name for name in names if f"{name}_lower" in names and f"{name}_upper" in names]
     numbers = {f"{name}{end}" for name in named for end in ("", "_lower", "_upper")}
@@ -127,6 +131,12 @@ def _with_numbers(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
         return {name: [_number(row[name]) if name in numbers else row[name] for row in rows] for name in names}
     except ValueError:
         raise _NotATable from None
+
+
+def _single(name: str) -> str:
+    """Return the name of a column as it is for intervals of single groups, which joint ones hold at least as often."""
+    end = next((end for end in ENDS[1:] if name.endswith(f"{TOGETHER}{end}")), "")
+    return f"{name.removesuffix(f'{TOGETHER}{end}')}{end}" if end else name
 
 
 def _columns(raw: BinaryIO, kind: str) -> dict[str, list[Any]]:
@@ -137,7 +147,7 @@ def _columns(raw: BinaryIO, kind: str) -> dict[str, list[Any]]:
         read = pyarrow.ipc.open_file(raw).read_all() if kind == ".arrow" else pyarrow.parquet.read_table(raw)
     except (OSError, ValueError):  # pyarrow's own errors are of these
         raise _NotATable from None
-    return dict(read.to_pydict())
+    return {_single(name): values for name, values in read.to_pydict().items()}
 
 
 def _require_pyarrow(path: str | Path) -> None:

@@ -94,6 +94,8 @@ def registered(
     most_per_query: Mapping[str, float],
     version: str | None,
     group_size: int | None = None,
+    most_rows: int | None = None,
+    people: int | None = None,
 ) -> dict[str, Any]:
     """Return what an owner registers for queries, checked, as plain data; missing facts are left out."""
     plain = {
@@ -110,6 +112,8 @@ def registered(
         "per_query": dict(per_query),
         "most_per_query": dict(most_per_query),
         "version": version,
+        "people": None if people is None else check.count("people", people, least=1),
+        "most_rows": None if most_rows is None else check.count("most_rows", most_rows, least=1),
         "group_size": None if group_size is None else check.count("group_size", group_size, least=1),
     }
     return {name: value for name, value in said.items() if value not in (None, {})}

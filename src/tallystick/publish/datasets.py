@@ -6,6 +6,7 @@ to what only a person can say; no data and no password.
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from tallystick.place import names_server
 from tallystick.printing import columns_of, one_of
 from tallystick.tables.identity import SPARK, Identity, Overlap, known_to, refuse_other_form
 from tallystick.tables.reader import open_reader
+from tallystick.tables.reporting.registered import identifying
 from tallystick.tables.sources import identity
 
 if TYPE_CHECKING:
@@ -70,6 +72,18 @@ class Dataset:
         """The number of rows in a usual group, if the owner registered it as public."""
         size = self.asking.get("group_size")
         return None if size is None else check.count("group_size", size, least=1)
+
+    @property
+    def people(self) -> int | None:
+        """The number of people in the data, if the owner registered it as public."""
+        number = self.asking.get("people")
+        return None if number is None else check.count("people", number, least=1)
+
+    @property
+    def most_rows(self) -> int | None:
+        """The largest number of rows that one person can have, if the owner registered it as public."""
+        most = self.asking.get("most_rows")
+        return None if most is None else check.count("most_rows", most, least=1)
 
     def opened(self, account: Account | None = None) -> Table:
         """The table as a question can be asked of it; its file is not opened."""
@@ -194,6 +208,15 @@ def check_column(argument: str, name: str, table: Table, *, is_number: bool = Fa
         raise problem.about(argument, name) from None
 
 
+def check_identifies(about: Mapping[str, str], table: Table) -> None:
+    """Refuse columns of other people that are not columns of the table, or identify the person who is protected."""
+    for name in identifying(about):
+        check_column("about", name, table)
+        if name == table.unit:
+            allowed = "columns of other people: this one identifies the person who is protected"
+            raise InvalidInput("about", f"identifies={name}", allowed)
+
+
 def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
     """Who pays for a question: the account that was named, the only allowance of who asks, or the population."""
     account = book.open(name) if name else own_account(dataset.population, book)
@@ -303,13 +326,18 @@ def _said(dataset: Dataset) -> dict[str, Any]:
     said: dict[str, Any] = {"source": table["source"]["place"], "table": table["name"]}
     said |= {cap: table[cap] for cap in CAPS if table.get(cap) is not None}
     said |= {f"type of {column}": kind for column, kind in table["columns"]}
-    said |= {f"bounds of {column}": f"{typed(low)} to {typed(high)}" for column, low, high in table["bounds"]}
+    said |= {f"bounds of {column}": between_words(low, high) for column, low, high in table["bounds"]}
     said |= {name: value for name, value in dataset.asking.items() if name != BOUGHT} | dict(dataset.about)
     if BOUGHT in dataset.asking:
         said["size"] = bought_words(dataset)
     if dataset.least_price is not None:
         said["least_price"] = str(dataset.least_price)
     return said
+
+
+def between_words(low: float | str, high: float | str) -> str:
+    """The bounds of a column: numbers, or days as ISO text."""
+    return " to ".join(end if isinstance(end, str) else typed(end) for end in (low, high))
 
 
 def _nothing_to_update(name: str, known: Iterable[str]) -> InvalidInput:
@@ -422,13 +450,14 @@ def read_table(
     table: str | None,
     unit: str | None,
     adjacency: str,
-    bounds: Iterable[str],
+    bounds: Mapping[str, tuple[Any, Any]],
     types: Mapping[str, str],
     declared: Mapping[str, str] | None = None,
 ) -> Table:
     """The table with its schema; ``unit`` None means each row.
 
-    A CSV column with bounds is a number unless ``types`` or an earlier registration (``declared``) says integer.
+    A CSV column with bounds is a date if they are dates, and else a number, unless ``types`` or an earlier
+    registration (``declared``) says integer.
     """
     from tallystick.accounting.adjacency import Adjacency
     from tallystick.tables.private import Private
@@ -442,8 +471,11 @@ def read_table(
     if private.source.kind == "csv":
         _check_separator(private.table(table, unit=each_row).schema.names, source)
         earlier = declared or {}
-        numbers = {column: "integer" if earlier.get(column) == "integer" else "number" for column in bounds}
-        kinds = numbers | kinds
+        bounded = {}
+        for column, (low, _) in bounds.items():
+            is_whole = earlier.get(column) == "integer"
+            bounded[column] = "date" if isinstance(low, datetime.date) else "integer" if is_whole else "number"
+        kinds = bounded | kinds
     read = private.table(table, unit=each_row, types=kinds)
     if unit is None:
         return read

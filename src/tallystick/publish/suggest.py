@@ -499,7 +499,10 @@ def _notes(found: TradeOff, who: str) -> list[str]:
         f"{_size(found)} rows ({known}{people(found.groups, 'group')})" if found.groups > 1 else f"{_size(found)} rows"
     )
     what = "A middle group has" if found.groups > 1 else "There are"
-    said = [f"The error is noise and rows left out, for {found.question.words}.", f"{what} about {has}."]
+    said = [
+        f"The error is noise and rows left out, those over the limits, for {found.question.words}.",
+        f"{what} about {has}.",
+    ]
     beyond = [
         f"up to {math.ceil(each.people):,} {who} {_beyond(name, each.size)}" for name, each in found.hidden.items()
     ]
@@ -553,7 +556,7 @@ def _estimated(found: TradeOff, who: str) -> list[str]:
     """Return how the rows that limits leave out are estimated."""
     least, most = (nearest(rows, 2) for rows in found.left_out)
     return [
-        f"Left out: estimated. Groups and most rows in a group are measured, and not all rows of a {who}.",
+        "Left out: rows over the limits, estimated. Groups and most rows in a group are measured, not rows in all.",
         f"The best limits leave out {least} rows of a middle group if {plural(who)} have 1 row in most groups,",
         f"and {most} if they have as many rows in each of their groups.",
     ]

@@ -7,7 +7,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,12 @@ from tallystick.tables import run
 from tallystick.tables.denial import with_plans, with_prices
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.progress import Progress
+from tallystick.tables.reporting.columns import person
+from tallystick.tables.reporting.line import data_of
 from tallystick.tables.reporting.noise import noisy_measures, warned
 from tallystick.tables.reporting.plan import GROUP_SIZES, USUAL_SIZE, details, error_words, summary, title
+from tallystick.tables.reporting.registered import large_delta, other_people
+from tallystick.tables.reporting.words import capital
 from tallystick.tables.sources import NO_NAMES, Names, identity
 
 if TYPE_CHECKING:
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.filters import Amount
     from tallystick.ledger.pay import Receipt
     from tallystick.publish.datasets import Dataset
+    from tallystick.tables.output import Columns
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
     from tallystick.tables.sql.answer import Answered
@@ -62,6 +67,8 @@ class Work:
     plan: Plan
     names: Names = field(default=NO_NAMES, kw_only=True)
     """Names that a statement gives to columns of the plan."""
+    all_groups: bool = field(default=False, kw_only=True)
+    """True if the intervals of each column are to hold for all groups together."""
 
     @property
     def privacy(self) -> PrivacyLoss:
@@ -130,6 +137,7 @@ class Work:
         by_size = plan.error_by_size(sizes or GROUP_SIZES)
         usual = usual_size(plan, self.dataset, self.account)
         noisy = noisy_measures(plan, sizes, usual)
+        notes = self._read_before()
         return {
             "again": None if earlier is None else earlier.charge,
             "paid_before": None if before is None else before.to_data(),
@@ -139,12 +147,22 @@ class Work:
             "error_by_size": {name: _texts(errors) for name, errors in by_size.items()},
             "error_words": error_words(plan, next(iter(by_size.values()), ())),
             "groups": facts["keys"],
-            "warnings": (*facts["warnings"], *(f"{name}: {text}" for name, text in noisy.items())),
+            "warnings": (*facts["warnings"], *notes, *(f"{name}: {text}" for name, text in noisy.items())),
             "explained": plan.explain(),
             "title": title(plan.query, self.dataset.name),
-            "summary": tuple(summary(plan, sizes, usual)),
+            "summary": tuple(summary(plan, sizes, usual, notes)),
             "details": tuple(details(plan)),
         }
+
+    @property
+    def others(self) -> list[str]:
+        """Return who is identified by the groups and not protected, in sentences."""
+        return other_people(self.plan.query, self.dataset.about, person(self.plan))
+
+    def _read_before(self) -> list[str]:
+        """Return what a person should know before paying, by what the owner registered, in sentences."""
+        delta = self.account.quoted_delta(float(self.plan.delta or 0.0))
+        return [*self.others, *large_delta(delta or 0.0, self.dataset.people)]
 
     def warn_of_noise(self) -> None:
         """Warn, before a charge, if the answer will be mostly noise: by the plan and a public size alone."""
@@ -222,10 +240,15 @@ class Work:
     def release(self, progress: Progress) -> Release:
         """Pay for the plan, compute it and record it; the same key again charges nothing."""
         with self.asking():
-            return run.release(
+            made = run.release(
                 self.plan, self.account, why=self.why, key=self.key, progress=progress, dataset=self.dataset.name,
                 forms=self.forms(),
             )  # fmt: skip
+        return self.read(made)
+
+    def read(self, made: Release) -> Release:
+        """Return a release as it is to be read: with what the owner registered, and the intervals that are asked."""
+        return replace(made, most_rows=self.dataset.most_rows, is_joint=self.all_groups)
 
     def answer(self, progress: Progress) -> Answer:
         """Return the released table."""
@@ -236,9 +259,16 @@ class Work:
         """Return a released table as an outcome."""
         said = {"holds": made.holds, "left_out": made.left_out, "noisy": made.noisy, "wide": made.wide}
         removed = [each.to_data() for each in made.removed()]
-        facts = {"plan_hash": self.plan.hash, **said, "widths": made.widths(), "removed": removed}
-        facts |= {"effect": made.effect, "standard_errors": made.standard_errors()}
-        shown = {"table": released_table(made), "notes": made.notes, "details": tuple(made.details())}
+        facts: dict[str, Any] = {
+            "plan_hash": self.plan.hash,
+            **said,
+            "widths": _headed(made, made.widths()),
+            "removed": removed,
+        }
+        facts |= {"effect": made.effect, "standard_errors": made.standard_errors_shown()}
+        facts |= {"all_groups": self.all_groups, "all_rows": data_of(made.all_rows())}
+        notes = (*made.notes, *(f"{capital(said)}." for said in self.others))
+        shown = {"table": released_table(made), "notes": notes, "details": tuple(made.details())}
         return self.outcome(made.receipt, fresh=made.fresh, facts=facts, **shown, **found)
 
     def card(self, made: Release) -> Card:
@@ -308,15 +338,20 @@ def default_key(kind: str, asked: str, dataset: Dataset) -> AutoKey:
     return AutoKey(f"{kind}-{digest(f'{asked} {data}')[:24]}")
 
 
+def _headed(made: Columns, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts about columns by the names that these have in outputs."""
+    return {made.headers[name]: fact for name, fact in found.items()}
+
+
 def released_table(made: Release | Answered) -> Released:
     """Return a released table as plain data."""
     document = made.to_data()
     rows = tuple(tuple(row.values()) for row in document["rows"])
     dates = [name for name, column in made.data.items() if any(isinstance(v, datetime.date) for v in column)]
     return Released(
-        columns=made.columns,
+        columns=tuple(made.headers.values()),
         groups=made.groups,
-        counts=made.counts,
+        counts=tuple(made.headers[name] for name in made.counts),
         dates=tuple(dates),
         rows=rows,
         about=made.about_csv(),

@@ -26,7 +26,7 @@ from typing import Any, Final, NoReturn
 from urllib.parse import quote
 
 from tallystick import strict_json
-from tallystick.errors import InvalidInput, NotAuthorised, Refused, Unavailable
+from tallystick.errors import InvalidInput, NotAuthorised, Refused, TallystickError, Unavailable
 from tallystick.place import Place, shown
 from tallystick.regular_file import real_path, regular, written_whole
 from tallystick.tables.files import OpenFile, file_id, is_of_the_system
@@ -292,6 +292,16 @@ class Connections:
             raise _no_connection()
         return self._pinned(server)
 
+    def without_places(self, data: Any) -> Any:
+        """Return data of an error as clients get them: without the places of connections and of the ledger.
+
+        A file is named by its connection and relative name, as its owner names it.
+        """
+        hidden = dict(_texts_of_ledger(self.ledger))
+        with contextlib.suppress(TallystickError):  # a damaged file: no source can be opened then
+            hidden |= {_text_of(each): each.name for each in self.list()}
+        return _replaced(data, sorted(hidden.items(), key=lambda pair: -len(pair[0])))
+
     def _give(self, name: str, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
         with self._lock:
             known = self._read()
@@ -389,6 +399,32 @@ class Connections:
             json.dump(_to_data(every), file, indent=1)
             file.flush()
             os.fsync(file.fileno())
+
+
+def _texts_of_ledger(place: Place | None) -> Iterable[tuple[str, str]]:
+    """Return the texts by which errors name the ledger, with what clients read instead."""
+    if place is not None:
+        yield str(place), "of this service"
+        if place.path is not None:
+            yield os.path.realpath(place.path), "of this service"
+
+
+def _text_of(connection: Connection) -> str:
+    """Return the text by which errors name the place of a connection."""
+    return str(connection.path if isinstance(connection, Folder) else connection.place)
+
+
+def _replaced(data: Any, pairs: Sequence[tuple[str, str]]) -> Any:
+    """Return JSON data with other words in all its texts."""
+    if isinstance(data, str):
+        for old, new in pairs:
+            data = data.replace(old, new)
+        return data
+    if isinstance(data, dict):
+        return {name: _replaced(value, pairs) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_replaced(value, pairs) for value in data]
+    return data
 
 
 def _of_this_user(path: str, flags: int) -> int:

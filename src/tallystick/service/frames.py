@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tallystick import strict_json
-from tallystick.errors import InvalidInput, Unavailable
+from tallystick.errors import InvalidInput
 
 LONGEST: Final = 256 << 20
 """Bytes of a message between keeper and worker: an answer may list a million groups."""
@@ -20,10 +20,8 @@ _LENGTH: Final = struct.Struct("!I")
 _MOST_FILES: Final = 64
 
 
-class Ended(Unavailable):
-    """The process at the other end is gone."""
-
-    code = "ended"
+class Ended(Exception):
+    """The process at the other end is gone. It never leaves the service: its callers say what that means."""
 
 
 def send(connection: socket.socket, message: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:

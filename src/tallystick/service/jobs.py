@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tallystick.errors import IdempotencyConflict, InvalidInput, Refused
+from tallystick.errors import IdempotencyConflict, InvalidInput, Refused, Unavailable
 from tallystick.service.protocol import RUNNING as RUNNING
 from tallystick.service.protocol import WAITING as WAITING
 
@@ -104,6 +104,16 @@ class Jobs:
         self._clock = clock
         self.changed = threading.Condition(self._lock)
         """Notified when a job is added or changes its state."""
+        try:
+            self._prepare()
+        except sqlite3.DatabaseError:
+            self._database.close()
+            raise Unavailable(
+                f"{path} is damaged. Move it away to start without it: jobs that waited and suspensions are lost, and "
+                "charges that ran end with their lease. The ledger is not affected"
+            ) from None
+
+    def _prepare(self) -> None:
         with self._lock:
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")

@@ -12,28 +12,27 @@ import contextlib
 import fcntl
 import os
 import signal
-import socket
-import struct
+import stat
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
 from tallystick.ledger.book import Ledger
 from tallystick.ledger.chain import config_directory
 from tallystick.place import Place
-from tallystick.service import frames, protocol, sandbox
+from tallystick.service import protocol, sandbox
 from tallystick.service.actions import HANDLERS, Desk
 from tallystick.service.connections import Connections
+from tallystick.service.conversations import AtOnce, Conversations
 from tallystick.service.defects import defect
 from tallystick.service.failures import Failures
-from tallystick.service.frames import Ended
 from tallystick.service.jobs import Jobs
 from tallystick.service.opening import NeedsSlot, ServedReader
 from tallystick.service.planner import Planners
+from tallystick.service.rates import WORK, Metered
 from tallystick.service.replays import Replays
 from tallystick.service.running import Running, emptied
 from tallystick.service.settings import Settings
@@ -41,9 +40,6 @@ from tallystick.service.template import Template
 from tallystick.tables.files import OpenFile
 from tallystick.tables.identity import populations_of
 from tallystick.tables.reader import open_sources_by
-
-_PEER: Final = struct.Struct("3i")
-"""Process, user and group at the other end of a unix socket."""
 
 
 class Keeper:
@@ -54,75 +50,71 @@ class Keeper:
         folder = Path(settings.folder)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.ExitStack() as opened:
-            opened.enter_context(_only_keeper(folder))
+            _require_private(folder)
+            place = Place.of(settings.ledger)
+            opened.enter_context(_only_keeper(folder / "lock"))
+            if place.path is not None:  # another folder would have other suspensions and other slots
+                opened.enter_context(_only_keeper(Path(f"{os.path.realpath(place.path)}.keeper")))
             template = Template()  # before there is a thread, a key or a connection
             opened.callback(template.close)
             open_sources_by(ServedReader)
             self.ledger = ledger = opened.enter_context(Ledger(settings.ledger, create=False, combine=True))
             require_service(ledger)
+            ledger.is_served = True
             failures = Failures(folder / "failures")
             ledger.failure_log = failures.add
             queue = Jobs(folder / "jobs.db")
             opened.callback(queue.close)
-            place = Place.of(settings.ledger)
             connections = Connections(
                 folder / "connections.json",
                 private=[config_directory()],
                 ledger=place,
                 belongs_to=lambda file: _population_of(file, ledger),
             )
-            planners = Planners(template, settings.ledger, folder / "planners", settings.planners)
+            self._work = Metered(WORK)
+            planners = Planners(template, settings.ledger, folder / "planners", self._work.bill, settings.planners)
             opened.callback(planners.close)
             replays = Replays(ledger)
-            self.running = Running(settings, ledger, queue, connections, template, replays, emptied(folder / "work"))
+            work = emptied(folder / "work")
+            self.running = Running(settings, ledger, queue, connections, template, replays, self._work, work)
             self.running.end_left_jobs()
             self._desk = Desk(ledger, queue, connections, planners, replays, failures, self.running, settings)
-            self._listener = _listening(folder / protocol.SOCKET)
-            opened.callback(self._listener.close)
+            self._at_once = AtOnce()
+            users = (os.geteuid(), settings.front)
+            self._conversations = Conversations(folder / protocol.SOCKET, users, self.answer)
+            opened.callback(self._conversations.close)
             self._opened = opened.pop_all()
 
     def run(self) -> None:
         """Serve until the service is stopped."""
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._conversations.start()
         try:
             self.running.serve()
         finally:
             self._opened.close()
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            if _user_of(connection) in (os.geteuid(), self.settings.front):
-                threading.Thread(target=self._converse, args=(connection,), daemon=True).start()
-            else:
-                connection.close()
-
-    def _converse(self, connection: socket.socket) -> None:
-        """Answer the messages of one connection, one after the other."""
-        with connection:
-            while True:
-                try:
-                    message = frames.receive(connection, frames.LONGEST_ASKED)
-                    frames.send(connection, self.answer(message))
-                except Ended:
-                    return
-                except InvalidInput as problem:  # it is not a message, so nothing behind it can be read
-                    with contextlib.suppress(Ended):
-                        frames.send(connection, {"problem": problem.to_data()})
-                    return
-
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of an action, or the problem with it. Of a defect the client gets a number alone."""
         try:
             action, token, fields = protocol.checked(message)
-            return {"result": HANDLERS[action](self._desk, self.ledger.with_token(token), **fields)}
+            view = self.ledger.with_token(token)
+            with self._at_once.one(view.actor), self._work.metered(view.actor):
+                return {"result": HANDLERS[action](self._desk, view, **fields)}
         except TallystickError as problem:
-            return {"problem": problem.to_data()}
+            return {"problem": self._told(message, problem)}
         except (Exception, NeedsSlot) as problem:
             return {"problem": defect(problem).to_data()}
+
+    def _told(self, message: Mapping[str, Any], problem: TallystickError) -> dict[str, Any]:
+        """Return a problem as the client gets it."""
+        data = problem.to_data()
+        return data if _is_about_places(message) else dict(self._desk.connections.without_places(data))
+
+
+def _is_about_places(message: Mapping[str, Any]) -> bool:
+    """True for an action of an operator, who names places."""
+    action = message.get("action")
+    return isinstance(action, str) and "place" in protocol.ACTIONS.get(action, {})
 
 
 def require_service(ledger: Ledger) -> None:
@@ -145,39 +137,26 @@ def _population_of(file: OpenFile, ledger: Ledger) -> str | None:
     return None if not tops else tops.pop() if len(tops) == 1 else ""
 
 
+def _require_private(folder: Path) -> None:
+    """Raise if another user of the system can enter the folder of the service, or made it."""
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise InvalidInput("folder", str(folder), "a folder that this user made and alone can enter (chmod 700)")
+
+
 @contextlib.contextmanager
-def _only_keeper(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder: it has one keeper."""
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _only_keeper(path: Path) -> Iterator[None]:
+    """Hold a lock in a file: a folder has one keeper, and so has a ledger."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
-        raise Unavailable(f"a service runs in {folder} already") from None
+        raise Unavailable(f"a service runs in {path.parent} already: it holds {path.name}") from None
     try:
         yield
     finally:
         os.close(lock)
-
-
-def _listening(path: Path) -> socket.socket:
-    """Return a listening socket at a path that only this user can reach."""
-    path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    try:
-        listener.bind(str(path))
-    except OSError:
-        listener.close()
-        raise InvalidInput("folder", str(path.parent), "a folder with a shorter path (107 bytes)") from None
-    os.chmod(path, 0o600)
-    listener.listen(128)
-    return listener
-
-
-def _user_of(connection: socket.socket) -> int:
-    """Return the user of the process at the other end."""
-    _, user, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-    return int(user)
 
 
 def main(text: str, ready: Callable[[], None] = lambda: None) -> None:

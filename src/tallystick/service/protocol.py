@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tallystick.errors import InvalidInput, TallystickError, Unavailable
 from tallystick.service import frames
+from tallystick.service.frames import Ended
 
 VERSION: Final = 1
 SOCKET: Final = "keeper.sock"
@@ -33,22 +34,31 @@ SECONDS: Final = "seconds"
 SIZES: Final = "sizes"
 TEXTS: Final = "texts"
 FLAG: Final = "flag"
+LONGEST_TEXT: Final = 4096
+"""Characters of a name, an id or a place."""
+MOST_TEXTS: Final = 1024
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_TEXT
+
+
 _FITS: Final[Mapping[str, Callable[[Any], bool]]] = {
-    TEXT: lambda value: isinstance(value, str),
-    TEXT_OR_NONE: lambda value: value is None or isinstance(value, str),
+    TEXT: _is_text,
+    TEXT_OR_NONE: lambda value: value is None or _is_text(value),
     OBJECT: lambda value: isinstance(value, dict),
     SECONDS: lambda value: type(value) in (int, float) and 0 <= value <= LONGEST_WAIT,
     SIZES: lambda value: isinstance(value, list) and all(type(each) is int and 0 < each < 2**53 for each in value),
-    TEXTS: lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value),
+    TEXTS: lambda value: isinstance(value, list) and len(value) <= MOST_TEXTS and all(map(_is_text, value)),
     FLAG: lambda value: isinstance(value, bool),
 }
 _NAMED: Final = {
-    TEXT: "a text",
-    TEXT_OR_NONE: "a text, or nothing",
+    TEXT: f"a text of at most {LONGEST_TEXT} characters",
+    TEXT_OR_NONE: f"a text of at most {LONGEST_TEXT} characters, or nothing",
     OBJECT: "an object",
     SECONDS: f"seconds from 0 to {LONGEST_WAIT:g}",
     SIZES: "a list of whole numbers above 0",
-    TEXTS: "a list of texts",
+    TEXTS: f"a list of at most {MOST_TEXTS} such texts",
     FLAG: "true or false",
 }
 ACTIONS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -112,8 +122,11 @@ class Caller:
 
     def ask(self, action: str, **fields: Any) -> Any:
         """Ask for an action, and return its result."""
-        frames.send(self._connection, {"action": action, "token": self._token, "fields": fields})
-        answer = frames.receive(self._connection)
+        try:
+            frames.send(self._connection, {"action": action, "token": self._token, "fields": fields})
+            answer = frames.receive(self._connection)
+        except Ended:
+            raise Unavailable("the service has ended this connection. Ask again later", code="ended") from None
         if "problem" in answer:
             raise TallystickError.from_data(answer["problem"])
         return answer["result"]

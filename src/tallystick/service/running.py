@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from tallystick.service.connections import Connections
 from tallystick.service.defects import defect
 from tallystick.service.jobs import DONE, DROPPED, FAILED, REFUSED, RUNNING, STOPPED, WAITING, Job, Jobs
 from tallystick.service.opening import NeedsSlot, Slot, in_slot
+from tallystick.service.rates import Metered
 from tallystick.service.replays import Replays
 from tallystick.service.requests import check_served
 from tallystick.service.settings import Settings
@@ -27,6 +29,8 @@ from tallystick.service.template import WORKER, Child, Template
 
 SWEEP: Final = 60.0
 """Seconds between looks for jobs that are over."""
+PAUSE: Final = 1.0
+"""Seconds after an error of the system, before it is tried again."""
 Ending = tuple[str, int | None, dict[str, Any] | None]
 """State, charge and problem of a job that has ended."""
 
@@ -42,6 +46,7 @@ class Running:
         connections: Connections,
         template: Template,
         replays: Replays,
+        work: Metered,
         folder: Path,
     ) -> None:
         self._settings = settings
@@ -50,6 +55,7 @@ class Running:
         self._connections = connections
         self._template = template
         self._replays = replays
+        self._work = work
         self._folder = folder
         self._lock = threading.Lock()
         self._running: dict[str, Job] = {}
@@ -72,22 +78,42 @@ class Running:
     def end_left_jobs(self) -> None:
         """End the jobs that ran when the last keeper was killed. Their charges stay spent, and close their data."""
         for job in self._queue.in_state(RUNNING):
-            state = FAILED if job.charge is None else self._ledger.end_abandoned(job.charge)
+            charge = job.charge or self._unnoted(job)
+            state = FAILED if charge is None else self._ledger.end_abandoned(charge)
             if state == "COMMITTED":
                 self._queue.end(job.id, DONE)
             else:
-                self._queue.end(job.id, FAILED, problem=Unavailable(FAILED_TEXT).to_data())
+                self._queue.end(job.id, FAILED, charge=charge, problem=Unavailable(FAILED_TEXT).to_data())
+
+    def _unnoted(self, job: Job) -> int | None:
+        """Return the charge of a job whose keeper was killed before it noted the number; None without one."""
+        noted = {each.charge for each in self._queue.in_state(RUNNING)}
+        found = [each for each in self._ledger.running_of(job.principal, job.via) if each not in noted]
+        return found[0] if found else None  # each job takes one, and all of them have ended
 
     def serve(self) -> None:
         """Start jobs while there are free slots, until the service drains; then wait for the running ones."""
         while not self._draining.is_set():
-            job = self._next()
-            if job is not None:
-                threading.Thread(target=self._run, args=(job,), name=f"job {job.id}", daemon=True).start()
-                continue
+            try:
+                self._serve_next()
+            except (sqlite3.Error, RuntimeError) as problem:  # a full disk, or no thread: running jobs continue
+                defect(problem)
+                self._draining.wait(PAUSE)
+        self._finish()
+
+    def _serve_next(self) -> None:
+        """Start the next job, or wait for a change."""
+        job = self._next()
+        if job is None:
             self._queue.wait_for_change(SWEEP, self._draining)
             self._queue.forget_old()
-        self._finish()
+            return
+        try:
+            threading.Thread(target=self._run, args=(job,), name=f"job {job.id}", daemon=True).start()
+        except RuntimeError:
+            self._leave(job)
+            self._queue.put_back(job.id)
+            raise
 
     def _next(self) -> Job | None:
         """Take a slot for the next job; None if there is no slot or no job."""
@@ -122,16 +148,32 @@ class Running:
         """Run one job in its slot, and note how it ended."""
         state, charge, problem = FAILED, None, None
         try:
-            state, charge, problem = self._ending(job)
+            with self._work.billed(job.principal):
+                state, charge, problem = self._ending(job)
         except (Exception, NeedsSlot) as error:
             problem = defect(error).to_data()
         finally:
-            with self._lock:
-                self._running.pop(job.id, None)
-            if state == WAITING:
-                self._queue.put_back(job.id)
-            else:
-                self._queue.end(job.id, state, charge=charge, problem=problem)
+            self._leave(job)
+            self._note_end(job, state, charge, problem)
+
+    def _leave(self, job: Job) -> None:
+        """Give the slot of a job back."""
+        with self._lock:
+            self._running.pop(job.id, None)
+
+    def _note_end(self, job: Job, state: str, charge: int | None, problem: dict[str, Any] | None) -> None:
+        """Note how a job ended, as soon as the disk takes it. Until then it is RUNNING, as after a kill."""
+        while True:
+            try:
+                if state == WAITING:
+                    self._queue.put_back(job.id)
+                else:
+                    self._queue.end(job.id, state, charge=charge, problem=problem)
+                return
+            except sqlite3.Error as error:
+                defect(error)
+            if self._stopping.wait(PAUSE):
+                return
 
     def _ending(self, job: Job) -> Ending:
         """Release what a job asks, and return how it ended."""
@@ -157,20 +199,26 @@ class Running:
             start=lambda: self._worker(private(folder / "own")),
             operator=self._ledger,
             stopping=self._stopping,
-            on_charge=lambda charge: self._queue.note_charge(job.id, charge),
+            on_charge=lambda charge: self._note_charge(job, charge),
         )
+
+    def _note_charge(self, job: Job, charge: int) -> None:
+        """Note the charge of a job. With a full disk the job continues: it is paid, and the ledger has its charge."""
+        with contextlib.suppress(sqlite3.Error):
+            self._queue.note_charge(job.id, charge)
 
     def _problem(self, job: Job, slot: Slot, problem: TallystickError) -> Ending:
         """Return how a job ended whose release raised a problem: refused for free, failed, or stopped."""
         if slot.charge is None and self._stopping.is_set():
             return WAITING, None, None
+        told = self._connections.without_places(problem.to_data())
         if slot.charge is None:
-            return REFUSED, None, problem.to_data()
+            return REFUSED, None, told
         if str(problem) == STOPPED_TEXT:
-            return STOPPED, slot.charge, problem.to_data()
+            return STOPPED, slot.charge, told
         if slot.has_failed:
             self._queue.suspend(job.principal, job.population, slot.charge)
-        return FAILED, slot.charge, problem.to_data()
+        return FAILED, slot.charge, told
 
     def _worker(self, folder: Path) -> Child:
         """Start the worker of a job, with its share of the memory."""

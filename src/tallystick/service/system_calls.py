@@ -175,8 +175,12 @@ _CLONE_NEW: Final = 0x7E020000
 """Namespaces that clone can make."""
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_PTRACER = 1, 4, 0x59616D61
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETLEASE = 8, 10, 15, 1024
-_FIOSETOWN, _SIOCSPGRP = 0x8901, 0x8902
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_TCGETS, _TIOCGWINSZ, _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX = 0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451
+_FICLONE: Final = 0x40049409
+_IOCTLS: Final = (_TCGETS, _TIOCGWINSZ, _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _FICLONE)
+"""What Python and engines ask of descriptors, and the clone of a file. Others change flags, version and encryption of
+a file even by a descriptor that is open for reading, or type into a terminal.
+"""
 _ALL: Final = 0xFFFFFFFF
 
 
@@ -209,9 +213,9 @@ def _tests(process: int, sockets: bool) -> dict[_Numbers, tuple[_Test, ...]]:
         (56, 220): (_Test(0, (_CLONE_THREAD,), mask=_CLONE_THREAD | _CLONE_NEW),),
         # prctl: what die_with_parent set stays
         (157, 167): (_Test(0, (_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_PTRACER), passes=False),),
-        # fcntl and ioctl: no signal to the process that "owns" a descriptor, no lease, and no typing into a terminal
+        # fcntl: no signal to the process that "owns" a descriptor, and no lease
         (72, 25): (_Test(1, (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETLEASE), passes=False),),
-        (16, 29): (_Test(1, (_FIOSETOWN, _SIOCSPGRP, _TIOCSTI, _TIOCLINUX), passes=False),),
+        (16, 29): (_Test(1, _IOCTLS),),
         # socketpair: two connected ends. A datagram socket could send to any other address, so it is refused
         (53, 199): (_Test(0, (_AF_UNIX,)), _Test(1, (_SOCK_STREAM, _SOCK_SEQPACKET), mask=_SOCK_TYPE)),
     }

@@ -104,12 +104,19 @@ class Template:
         own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with other, self._lock:
             self._start_again()
-            frames.send(self._connection, {"kind": kind, "settings": settings}, [other.fileno()])
-            answer, descriptors = frames.receive_files(self._connection, most=1)
+            answer, descriptors = self._asked({"kind": kind, "settings": settings}, other.fileno())
         if not answer["started"] or len(descriptors) != 1:
             own.close()
             raise Unavailable("a process of the service could not be started. Nothing was charged")
         return Child(own, descriptors[0])
+
+    def _asked(self, message: dict[str, Any], descriptor: int) -> tuple[dict[str, Any], list[int]]:
+        """Send the template a message with the socket of a child, and return its answer."""
+        try:
+            frames.send(self._connection, message, [descriptor])
+            return frames.receive_files(self._connection, most=1)
+        except Ended:
+            return {"started": False}, []
 
     def _start_again(self) -> None:
         """Start another template if this one was killed; its children ended with it."""

@@ -161,11 +161,9 @@ class Count(Measure):
     def never_negative(self) -> bool:
         return True
 
-    def under(self, *, groups: bool, rows: bool) -> Count:
-        """Return the measure in a question whose limits on groups, or on rows, can leave anything out."""
-        if self.says_limited is None:
-            return self
-        return replace(self, says_limited=groups or (rows and self.by_rows))
+    def under(self, *, is_limited: bool) -> Count:
+        """Return the measure in a question whose limits per person can, or cannot, touch its column."""
+        return self if self.says_limited is None else replace(self, says_limited=is_limited)
 
     def fields(self, name: str) -> tuple[str, ...]:
         return (f"{name}_limited",) if self.says_limited else (name,)

@@ -240,35 +240,41 @@ def refuse_other_form(same: Iterable[Registered], own: Identity) -> None:
 def _registered_forms(dataset: Registered, own: Identity) -> set[str]:
     """The forms in the newest registration of the opened file.
 
-    Every file that is recognised has a form: those of all registrations count if none of them has one of its marks.
+    A registered link that leads to the file now has no say against an older registration: both count. Every file that
+    is recognised has a form: those of all registrations count if none of them has one of its marks.
     """
     seen = own.all_marks | own.near
     given = {own.name} if SourceId.of(own.name) in dataset.sources else set[str]()
-    forms = []
+    linked, every = set[str](), set[str]()
     for note, (_, marks) in zip(reversed(dataset.notes), reversed(dataset.history), strict=True):
-        forms.append(_forms(note, marks | given, own))
-        if not seen.isdisjoint(_known_now(note, marks)):
-            return forms[-1]
-    return set[str]().union(*forms)
+        forms = _forms(note, marks | given, own)
+        settled, moved = _known_now(note, marks)
+        if not seen.isdisjoint(settled):
+            return linked | forms
+        linked |= set() if seen.isdisjoint(moved) else forms
+        every |= forms
+    return linked or every
 
 
-def _known_now(note: str, marks: frozenset[str]) -> set[str]:
-    """All marks of one registration: those that it noted, and those of the files at its places now.
+def _known_now(note: str, marks: frozenset[str]) -> tuple[set[str], set[str]]:
+    """All marks of one registration: those that it noted with those of the files at its places now, and those of the
+    files to which its links lead now.
 
-    A registered link has two places: the link, and the file to which it led.
+    A registered link has two places: the link, and the file to which it led. An inode does not count without the time
+    of the last write: another file may have its number by now.
     """
-    known = set(marks) | _marks_now(marks)
-    place = noted_table(note)
-    if place is not None and place[0] in FILE_KINDS:
-        known |= _file_marks(place[1], {mark for mark in marks if mark.startswith(INODE)})
-    return known
-
-
-def _marks_now(marks: Iterable[str]) -> set[str]:
-    """Marks of the files that are at registered paths and in registered folders now."""
-    places = [mark for mark in marks if mark.startswith(FILE)]
-    inside, linked = _in_folders(places)
-    return inside.union(linked, *(_file_marks(place.removeprefix(FILE), ()) for place in places))
+    settled = {mark for mark in marks if not mark.startswith(INODE) or WRITTEN in mark}
+    places = [mark.removeprefix(FILE) for mark in marks if mark.startswith(FILE)]
+    inside, moved = _in_folders(places)
+    table = noted_table(note)
+    if table is not None and table[0] in FILE_KINDS:
+        places.append(table[1])
+    for found in [_file_marks(place, ()) for place in places]:
+        if marks.isdisjoint(mark for mark in found if mark.startswith(FILE)):
+            moved |= found
+        else:
+            settled |= found
+    return settled | inside, moved
 
 
 def _forms(note: str, marks: Iterable[str], own: Identity) -> set[str]:
@@ -295,8 +301,8 @@ def _named_forms(marks: Iterable[str], opened: Iterable[str] = ()) -> set[str]:
     """
     paths = {mark for mark in marks if mark.startswith(FILE)}
     chosen = (paths & set(opened)) or paths
-    kinds = [form_of(kind, path) for path in chosen if (kind := kind_of(path))]
-    return set(kinds) or {""}
+    kinds = [(kind_of(path), path) for path in chosen]
+    return {form_of(kind, path) if kind else "" for kind, path in kinds} or {""}
 
 
 def _refuse_shared(parts: Sequence[Registered]) -> NoReturn:
@@ -371,6 +377,7 @@ class _Marked:
         lasting = {mark for mark in dataset.marks if not mark.startswith(INODE)}
         inodes = dataset.marks - lasting
         marks, near, tables, moved = set(lasting), set[str](), set[str](), set[str]()
+        places = set[str]()
         stored = [each for each in dataset.tables() if each[0] in FILE_KINDS]
         for kind, place, table in stored:
             suffix = table_suffix(table) if kind == "duckdb" else ""
@@ -378,6 +385,7 @@ class _Marked:
             whole = _file_marks(place, _remembered(inodes, suffix, is_newest=is_newest))
             if SourceId.of(f"file {real_path(place)}{suffix}") in dataset.sources:
                 marks |= {f"{mark}{suffix}" for mark in whole}
+                places.add(place)
             else:
                 moved |= {f"{mark}{suffix}" for mark in whole}
             if suffix:
@@ -390,11 +398,12 @@ class _Marked:
             # where a registered link led before, a file beside others, or one that a program registered by its path
             suffix = max((each for each in tables if mark.endswith(each)), key=len, default="")
             place = mark.removeprefix(FILE).removesuffix(suffix)
+            places.add(place)
             whole = _file_marks(place, _remembered(inodes, suffix, is_newest=SourceId.of(mark) == dataset.source))
             marks |= {f"{each}{suffix}" for each in whole}
             near |= whole if suffix else set()
         newest = frozenset(mark for mark in dataset.newest_marks if not mark.startswith(INODE))
-        inside, linked = _in_folders(lasting)
+        inside, linked = _in_folders(places)
         marks |= inside
         moved |= linked
         return cls(dataset.sources, frozenset(marks), frozenset(near), frozenset(tables), frozenset(moved), newest)
@@ -541,16 +550,16 @@ def _file_marks(place: str, remembered: Iterable[str]) -> set[str]:
     return {*real, *unmistakable, _inode((status.st_dev, status.st_ino))}
 
 
-def _in_folders(marks: Iterable[str]) -> tuple[set[str], set[str]]:
-    """Marks of the files in registered folders: a hard link to one of them is the same file, and so is its name below
-    a second mount of the folder. The second set is of files to which links in these folders lead.
+def _in_folders(places: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Marks of the files in the folders at registered places: a hard link to one of them is the same file, and so is
+    its name below a second mount of the folder. The second set is of files to which links in these folders lead.
 
     A folder inside another one is looked through once.
     """
-    places = {PurePosixPath(mark.removeprefix(FILE)) for mark in marks if mark.startswith(FILE)}
+    folders = {PurePosixPath(place) for place in places}
     inside, linked = set[str](), set[str]()
-    for folder in places:
-        if places.isdisjoint(folder.parents):
+    for folder in folders:
+        if folders.isdisjoint(folder.parents):
             _look_through(folder, inside, linked)
     return inside, linked
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tallystick.digits import decimals_beside, fixed, interval, nearest, up, value_within
 from tallystick.printing import escaped
 from tallystick.tables.estimates import cut_at_zero
 
+TOGETHER = "_together"
+"""Before the ends of intervals that hold for all groups together, in the names of columns."""
 MISSING = "-"
 """The cell of a number that is missing."""
 
@@ -28,13 +30,16 @@ class Column:
     intervals: tuple[str, ...] = ()
     error: str = ""
     is_text: bool = False
+    all_groups: bool = False
+    """True if the error or the intervals hold for all groups together."""
 
     @property
     def header(self) -> str:
         """The name, and the error if it is the same for all values."""
         if self.error:
-            return f"{self.name} {self.error}"
-        return f"{self.name} (95 % interval)" if self.intervals else self.name
+            return f"{self.name} {self.error}" + " (all groups)" * self.all_groups
+        interval = "95 % interval" + ", all groups" * self.all_groups
+        return f"{self.name} ({interval})" if self.intervals else self.name
 
     @property
     def cells(self) -> list[str]:
@@ -78,12 +83,14 @@ def layout(data: Mapping[str, Sequence[Any]], groups: Sequence[str] = (), counts
 
 def _is_end(data: Mapping[str, Sequence[Any]], name: str) -> bool:
     """True if a column is an end of the interval of another one."""
-    return name.endswith(("_lower", "_upper")) and name[:-6] in data
+    of = name[:-6]
+    return name.endswith(("_lower", "_upper")) and (of in data or of.removesuffix(TOGETHER) in data)
 
 
 def _column(data: Mapping[str, Sequence[Any]], name: str, groups: Sequence[str], counts: Sequence[str]) -> Column:
     values = data[name]
-    lower, upper = data.get(f"{name}_lower"), data.get(f"{name}_upper")
+    all_groups = f"{name}{TOGETHER}_lower" in data
+    lower, upper = (data.get(f"{name}{TOGETHER * all_groups}{end}") for end in ("_lower", "_upper"))
     if name in groups:
         names = tuple(escaped(plain_text(value)) for value in values)
         return Column(escaped(name), names, is_text=True)
@@ -92,7 +99,8 @@ def _column(data: Mapping[str, Sequence[Any]], name: str, groups: Sequence[str],
         return Column(escaped(name), tuple(map(cell, values)), is_text=is_text)
     ends = list(zip(lower, upper, strict=True))
     column = _with_one_error(name, values, ends)
-    return column or _with_intervals(name, values, ends, is_count=name in counts)
+    made = column or _with_intervals(name, values, ends, is_count=name in counts)
+    return replace(made, all_groups=all_groups)
 
 
 def _with_one_error(name: str, values: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -> Column | None:

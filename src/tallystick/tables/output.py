@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tallystick.drawing import table
 from tallystick.errors import Unavailable
@@ -45,6 +46,31 @@ class Columns:
         return ()
 
     @property
+    def limited(self) -> frozenset[str]:
+        """The columns that limits per person touch."""
+        return frozenset()
+
+    @property
+    def all_groups(self) -> bool:
+        """True if the intervals of a column hold for all groups together."""
+        return False
+
+    @cached_property
+    def headers(self) -> dict[str, str]:
+        """The name of each column in every output: one that limits per person touch ends in ``_limited``.
+
+        Ends of intervals that hold for all groups together say so, too. ``data`` and ``rows`` have the names that the
+        question gave.
+        """
+        headers = with_limits(self.columns, self.limited)
+        return for_all_groups(headers) if self.all_groups else headers
+
+    @property
+    def shown(self) -> dict[str, list[Any]]:
+        """``data`` under ``headers``, as all files and screens have it."""
+        return {self.headers[name]: values for name, values in self.data.items()}
+
+    @property
     def for_readers(self) -> dict[str, list[Any]]:
         """``data`` with the intervals of counts cut at 0: terminal, notebook, card and plots show this.
 
@@ -60,7 +86,7 @@ class Columns:
     def plain_rows(self) -> list[dict[str, Any]]:
         """Return the table as dicts that JSON can hold: days are texts."""
         plain = []
-        for row in self.rows:
+        for row in _rows(self.shown):
             plain.append({name: v.isoformat() if isinstance(v, datetime.date) else v for name, v in row.items()})
         return plain
 
@@ -72,25 +98,25 @@ class Columns:
         backslash before such letters is doubled. Numbers and dates are as they are. ``rows`` and ``to_json`` have the
         text itself.
         """
-        text = csv_text(self.columns, [row.values() for row in self.rows])
+        text = csv_text(tuple(self.headers.values()), [row.values() for row in self.rows])
         if path is not None:
             write_whole(path, text)
         return text
 
     def to_arrow(self) -> Any:
         """Return a pyarrow table; pyarrow is not part of the core."""
-        return _optional("pyarrow", "to_arrow").table(self.data)
+        return _optional("pyarrow", "to_arrow").table(self.shown)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> Any:
         """Return a pandas data frame; pandas is not part of the core."""
-        return _optional("pandas", "to_pandas").DataFrame(self.data)
+        return _optional("pandas", "to_pandas").DataFrame(self.shown)
 
     def to_polars(self) -> Any:
         """Return a Polars data frame; polars is not part of the core."""
-        return _optional("polars", "to_polars").DataFrame(self.data)
+        return _optional("polars", "to_polars").DataFrame(self.shown)
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write the table to a Parquet file."""
@@ -119,8 +145,8 @@ class Columns:
 
     def _columns(self, most: int) -> list[layout.Column]:
         """The first ``most`` rows as people see them."""
-        first = {name: column[:most] for name, column in self.data.items()}
-        return layout.layout(first, self.groups, self.counts)
+        first = {name: column[:most] for name, column in self.shown.items()}
+        return layout.layout(first, self.groups, [self.headers[name] for name in self.counts])
 
     def bars(self, *, fields: int = 3, groups: int = 20) -> list[dict[str, Any]]:
         """The first columns with intervals, each with its first groups, as a chart draws them."""
@@ -135,10 +161,10 @@ class Columns:
         shown = {column.name: list(column.values) for column in self._columns(groups)}
         return [
             {
-                "field": escaped(name),
+                "field": escaped(self.headers[name]),
                 "about": self.about(name),
                 "groups": [label or "all" for label in labels],
-                "shown": shown[escaped(name)],
+                "shown": shown[escaped(self.headers[name])],
                 "value": data[name][:groups],
                 "lower": data[f"{name}_lower"][:groups],
                 "upper": data[f"{name}_upper"][:groups],
@@ -165,6 +191,46 @@ def _optional(package: str, needed_by: str) -> Any:
         return importlib.import_module(package)
     except ImportError:
         raise Unavailable(f"{needed_by} needs {package}: pip install {package}") from None
+
+
+LIMITED: Final = "_limited"
+"""The end of the name of a column that limits per person touch."""
+ENDS: Final = ("", "_lower", "_upper")
+"""What follows the name of a measure's column in the names of its value and of its interval."""
+
+
+def with_limits(columns: Sequence[str], limited: Collection[str]) -> dict[str, str]:
+    """Return for each column its name in an output, where ``limited`` columns say so.
+
+    >>> list(with_limits(["ward", "n", "n_lower", "n_upper"], {"n"}).values())
+    ['ward', 'n_limited', 'n_limited_lower', 'n_limited_upper']
+    """
+    headers = {name: name for name in columns}
+    taken = {name.casefold() for name in columns}
+    for name in columns:
+        if name not in limited:
+            continue
+        said = name + LIMITED
+        while not taken.isdisjoint(f"{said}{end}".casefold() for end in ENDS):
+            said += LIMITED
+        named = {f"{name}{end}": f"{said}{end}" for end in ENDS if f"{name}{end}" in headers}
+        taken.update(header.casefold() for header in named.values())
+        headers.update(named)
+    return headers
+
+
+def for_all_groups(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return names of columns in which ends of intervals say that they hold for all groups together.
+
+    >>> for_all_groups({"n": "n", "n_lower": "n_lower", "n_upper": "n_upper"})["n_lower"]
+    'n_together_lower'
+    """
+    named = dict(headers)
+    for name in headers:
+        for end in ENDS[1:]:
+            if f"{name}{end}" in headers:
+                named[f"{name}{end}"] = f"{headers[name]}{layout.TOGETHER}{end}"
+    return named
 
 
 def _rows(data: dict[str, list[Any]]) -> list[dict[str, Any]]:

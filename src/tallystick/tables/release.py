@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from tallystick.accounting import check
 from tallystick.digits import people, up
 from tallystick.drawing import bars
 from tallystick.errors import LedgerIntegrity, Refused
+from tallystick.inference.linear import half_width
 from tallystick.printing import escaped, html_text, json_text, visible
 from tallystick.regular_file import written_whole
 from tallystick.tables.aggregates import public_bounds
@@ -26,16 +27,18 @@ from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.output import Columns, beside, csv_text
 from tallystick.tables.parts import UNITS
-from tallystick.tables.reporting.columns import described, measured
-from tallystick.tables.reporting.limits import limit_lines
-from tallystick.tables.reporting.line import CELLS, Line
+from tallystick.tables.reporting.columns import described, person, too_noisy
+from tallystick.tables.reporting.limits import all_rows, limit_lines
+from tallystick.tables.reporting.line import CELLS, Line, data_of
 from tallystick.tables.reporting.report import Report
 from tallystick.tables.reporting.sizes import sized
-from tallystick.tables.reporting.words import interval_meaning, too_noisy_to_use
+from tallystick.tables.reporting.words import interval_meaning
+from tallystick.tables.sources import says_limited
 
 if TYPE_CHECKING:
     from tallystick.inference.released import Answer
     from tallystick.ledger.pay import Receipt
+    from tallystick.tables.aggregates import Measure
     from tallystick.tables.parts import Part
     from tallystick.tables.table import Plan
 
@@ -69,6 +72,10 @@ class Release(Columns):
     answer: dict[str, Any]
     receipt: Receipt | None = None
     fresh: bool = True
+    most_rows: int | None = None
+    """A public maximum of rows of one person, for the upper end of ``all_rows``. No noise depends on it."""
+    is_joint: bool = False
+    """True if the intervals of each column hold for all groups together (``for_all_groups``)."""
 
     def __post_init__(self) -> None:
         if self.answer.get("format") != FORMAT or self.answer.get("plan") != self.plan.hash:
@@ -113,6 +120,20 @@ class Release(Columns):
         """
         return limit_lines(self.plan.query.removed, self.numbers, confidence, self.who)
 
+    def all_rows(self, *, confidence: float = CONFIDENCE) -> Line | None:
+        """Number of all rows in the groups, with those over the limits; None if the plan did not pay for it.
+
+        Without ``most_rows``, a public maximum of rows of one person, its upper end is not known.
+        """
+        level = check.inside("confidence", confidence)
+        return all_rows(self.plan.query, self.numbers, level, self.most_rows)
+
+    @property
+    def changes(self) -> tuple[Line, ...]:
+        """Return what limits and bounds left out, and the number of all rows."""
+        found = self.all_rows()
+        return (*self.removed(), *([] if found is None else [found]))
+
     def widths(self, *, confidence: float = CONFIDENCE) -> dict[str, dict[str, float]]:
         """Widths of the intervals of each column: ``median`` and ``largest`` over its groups."""
         found = {}
@@ -145,16 +166,45 @@ class Release(Columns):
                 found |= dict.fromkeys(measure.fields(name), deviation)
         return found
 
+    def total_of(self, field: str, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """Interval of the sum of a column over all groups of a public list; NaN for a column of several sums.
+
+        The noise of different groups is independent, so the variances add up.
+        """
+        deviation, query = self.standard_errors().get(field), self.plan.query
+        if deviation is None or not isinstance(query.keys, PublicTable):
+            return math.nan, math.nan
+        numbers, measure = self.numbers, query.fields[field]
+        law = self.plan.noises[0].law
+        step = sum(numbers[part].scale for part in measure.parts()) * max(
+            1.0, abs(getattr(measure, "lower", 0.0) or 0.0)
+        )
+        half = half_width(law.deviations(confidence), [deviation] * len(self), step)
+        middle = float(np.sum(self.estimates()[field].value))
+        return middle - half, middle + half
+
+    def for_all_groups(self) -> Release:
+        """Return the table with the intervals of ``together`` in all its outputs."""
+        require_all_groups(self.plan)
+        return replace(self, is_joint=True)
+
+    @property
+    def all_groups(self) -> bool:
+        """True if the intervals of each column hold for all groups together."""
+        return self.is_joint
+
     def together(self, *, confidence: float = CONFIDENCE) -> dict[str, Estimate]:
         """Each column with intervals that hold in all groups at once, in 95 of 100 releases.
 
         Each of the m groups is taken at confidence 1 - a/m, so that one of them misses with probability a at most.
         Groups that were found in the data are refused: those that are shown are not all that there are.
         """
-        if self.plan.threshold is not None:
-            raise Refused("no intervals for all groups together: these groups were found in the data. Use public keys")
-        miss = (1.0 - check.inside("confidence", confidence)) / max(1, len(self))
-        return self.estimates(confidence=1.0 - miss)
+        require_all_groups(self.plan)
+        return self.estimates(confidence=_joint(check.inside("confidence", confidence), len(self)))
+
+    def level(self, confidence: float) -> float:
+        """Return the confidence of one interval: of joint ones, so that those of all groups hold together."""
+        return _joint(confidence, len(self)) if self.is_joint else confidence
 
     def answers(self, field: str, *, of: int | None = None) -> dict[tuple[Any, ...], Answer]:
         """The cells of one column for ``ts.inference``, by their groups: each with its own two intervals.
@@ -180,7 +230,7 @@ class Release(Columns):
         columns: dict[str, list[Any]] = dict(zip(self.plan.query.columns, groups, strict=False))
         for column in self.plan.query.columns:
             columns.setdefault(column, [])
-        for name, estimate in self.estimates().items():
+        for name, estimate in self.estimates(confidence=self.level(CONFIDENCE)).items():
             columns[name] = _plain(estimate.value)
             columns[f"{name}_lower"] = _plain(estimate.lower)
             columns[f"{name}_upper"] = _plain(estimate.upper)
@@ -204,6 +254,15 @@ class Release(Columns):
         """The columns that are noisy numbers of rows or people."""
         return tuple(field for field, measure in self.plan.query.fields.items() if measure.counts)
 
+    @property
+    def limited(self) -> frozenset[str]:
+        """The columns that limits per person touch and whose own names do not say it."""
+        query = self.plan.query
+        if not says_limited(self.answer):
+            return frozenset()
+        touched = [each for each in query.measures if query.is_limited(each[1]) and not _says_limited(each[1])]
+        return frozenset(field for name, measure in touched for field in measure.fields(name))
+
     def nonnegative(self) -> dict[str, list[Any]]:
         """``data`` with values and intervals of counts, totals and bins pulled up to 0: post-processing, biased."""
         positive = [field for field, measure in self.plan.query.fields.items() if measure.never_negative]
@@ -224,15 +283,30 @@ class Release(Columns):
 
     def about_csv(self) -> str:
         """Meaning of the intervals and what the caps left out, as CSV text: ``table.about.csv`` beside a table."""
-        return csv_text(CELLS, Report(self.plan).about(self.removed(), self.noisy))
+        return csv_text(CELLS, self._report.about(self.changes, self.noisy))
+
+    @property
+    def _report(self) -> Report:
+        """Report beside the table, each measure under the name of its column in outputs."""
+        names = {}
+        for name, measure in self.plan.query.measures:
+            fields = measure.fields(name)
+            names[name] = self.headers[fields[0]] if len(fields) == 1 else name
+        return Report(self.plan, names, all_groups=self.all_groups, errors=self.standard_errors_shown())
+
+    def standard_errors_shown(self) -> dict[str, float]:
+        """``standard_errors`` by the names of columns in outputs."""
+        return {self.headers[name]: error for name, error in self.standard_errors().items()}
 
     def to_data(self) -> dict[str, Any]:
         """Rows, plan hash and receipt as JSON data."""
         receipt = None if self.receipt is None else json.loads(self.receipt.to_json())
         about = {
-            "intervals": interval_meaning(self.plan.threshold, self.who),
-            "measures": measured(self.plan.query, self.who),
+            "intervals": interval_meaning(self.plan.threshold, self.who, all_groups=self.all_groups),
+            "standard_errors": self.standard_errors_shown(),
+            "measures": self._report.measured(),
             "removed": [each.to_data() for each in self.removed()],
+            "all_rows": data_of(self.all_rows()),
         }
         return {"format": FORMAT, "plan": self.plan.hash, "rows": self.plain_rows(), **about, "receipt": receipt}
 
@@ -252,58 +326,77 @@ class Release(Columns):
     @property
     def holds(self) -> str:
         """Meaning of the numbers and their intervals, in a sentence to print beside them."""
-        return Report(self.plan).holds()
+        return self._report.holds()
 
     @property
     def who(self) -> str:
         """The word for one person: the owner's, else the name of the column that tells people apart."""
-        return Report(self.plan).who
+        return person(self.plan)
 
     @property
     def left_out(self) -> str:
         """Effect of limits and bounds, in sentences to print beside the table; empty if it was not measured."""
-        return Report(self.plan).left_out(self.removed())
+        return self._report.left_out(self.removed())
 
     @property
     def noisy(self) -> str:
         """Which means and quantiles are too noisy to use, in a sentence to print beside the table; empty if none."""
-        return too_noisy_to_use(self.data, public_bounds(self.plan.query.fields), self.groups)
+        return too_noisy(self, public_bounds(self.plan.query.fields))
 
     @property
     def wide(self) -> str:
         """Errors of the columns, in a sentence; of at most eight columns, since each bin is one."""
         found = self.errors()
         shown, all_of_them = list(found.items())[:8], len(found)
-        errors = "; ".join(f"{escaped(n)} ±{up(each['median'])} (largest ±{up(each['largest'])})" for n, each in shown)
+        errors = "; ".join(
+            f"{escaped(self.headers[n])} ±{up(each['median'])} (largest ±{up(each['largest'])})" for n, each in shown
+        )
         more = f"; and {all_of_them - len(shown)} more columns" if all_of_them > len(shown) else ""
         return f"Error in a middle group: {errors}{more}." if errors else ""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The lines under the table: what intervals mean, and the effect of limits and bounds if it is not small."""
-        return tuple(Report(self.plan).notes(self.removed(), self.noisy))
+        return tuple(self._report.notes(self.removed(), self.noisy))
 
     @property
     def effect(self) -> str:
         """The effect of limits and bounds in one sentence; empty if it is small for certain."""
-        return Report(self.plan).effect(self.removed())
+        return self._report.effect(self.removed())
 
     def details(self) -> list[str]:
         """Return what limits and bounds changed and what each column is, as lines for a terminal."""
-        return Report(self.plan).details(self.removed())
+        return self._report.details(self.changes)
 
     def __str__(self) -> str:
         """The table for a terminal: values with their errors or intervals, at most 40 groups."""
         return "\n".join([*self.lines(), "", *self.notes])
 
     def __repr__(self) -> str:
-        columns = visible(", ".join(name for name in self.columns if not name.endswith(("_lower", "_upper"))))
+        shown = self.headers.values()
+        columns = visible(", ".join(name for name in shown if not name.endswith(("_lower", "_upper"))))
         return f"<Release of {people(len(self), 'group')}: {columns}>"
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<p><small>{html_text(line)}</small></p>" for line in self.notes)
         charts = "".join(f"<div style='max-width:640px'>{bars(each)}</div>" for each in self.bars(fields=2))
         return f"{self.html()}{charts}{notes}"
+
+
+def _joint(confidence: float, groups: int) -> float:
+    """Return the confidence of each of several intervals that hold together at this one (Bonferroni)."""
+    return 1.0 - (1.0 - confidence) / max(1, groups)
+
+
+def require_all_groups(plan: Plan) -> None:
+    """Refuse intervals for all groups together if the groups were found in the data: others may exist."""
+    if plan.threshold is not None:
+        raise Refused("no intervals for all groups together: these groups were found in the data. Use public keys")
+
+
+def _says_limited(measure: Measure) -> bool:
+    """True if the column of a measure says in its own name that limits per person touch it."""
+    return getattr(measure, "says_limited", None) is True
 
 
 def _plain(values: Any) -> list[Any]:

@@ -417,6 +417,20 @@ Answers of earlier versions lack it, and keep the columns that they had.
 """
 
 
+FORM: Final = "form"
+"""The field of a stored answer with the form in which it is shown: ``SAYS_LIMITED`` or later. Answers of earlier
+versions lack it, and are shown as they were.
+"""
+SAYS_LIMITED: Final = 2
+"""Columns that limits per person touch say so in their names, and a computed number has an interval or no value."""
+
+
+def says_limited(answer: Mapping[str, Any]) -> bool:
+    """True if an answer is shown in the form of this version."""
+    form = answer.get(FORM)
+    return type(form) is int and form >= SAYS_LIMITED
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """The names that a statement in SQL gives to columns of its plan; they are stored with the answer.
@@ -429,7 +443,8 @@ class Names:
 
     def to_data(self) -> dict[str, Any]:
         """The fields of a stored answer."""
-        return {"names": dict(self.called), COMPUTED: True} | ({"shared": True} if self.is_shared else {})
+        made = {"names": dict(self.called), COMPUTED: True, FORM: SAYS_LIMITED}
+        return made | ({"shared": True} if self.is_shared else {})
 
     def require_same(self, answer: Mapping[str, Any], key: str | None) -> None:
         """Raise if the answer was stored for a request with other names; answers of earlier versions have no names."""

@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from tallystick.tables.dialects import DIALECTS
 from tallystick.tables.each_unit import EachUnit
 from tallystick.tables.expressions import Expression
 from tallystick.tables.fixed_point import bounds
-from tallystick.tables.implied import implied_keys
+from tallystick.tables.implied import implied_keys, period, with_other
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, private_keys, public_keys, public_table
 from tallystick.tables.local import LocalStep
 from tallystick.tables.measures import measure_from_data
@@ -79,6 +80,8 @@ class Table(local.UnitSteps):
     """Rows of a unit in each group."""
     max_rows_in_all: int | None = None
     declared: tuple[tuple[str, float, float], ...] = ()
+    periods: tuple[tuple[str, datetime.date, datetime.date], ...] = ()
+    """First and last day of columns of dates, as declared: groups follow from them, and no row is changed."""
 
     def __post_init__(self) -> None:
         table_name(self.name)
@@ -185,7 +188,8 @@ class Table(local.UnitSteps):
         kept = {name: (low, high) for name, low, high in table.declared if name in schema.names} | limits
         declared = tuple((name, *pair) for name, pair in sorted(kept.items()))
         steps = (*table.steps, Step(step.kind, local=step))
-        return replace(table, stored=table.base, schema=schema, steps=steps, declared=declared)
+        periods = tuple(each for each in table.periods if each[0] in schema.names)
+        return replace(table, stored=table.base, schema=schema, steps=steps, declared=declared, periods=periods)
 
     def leaves(self) -> Iterator[Table]:
         """Every stored table that takes part, this one first, as often as it is named."""
@@ -194,15 +198,26 @@ class Table(local.UnitSteps):
             if step.local is not None and step.local.other is not None:
                 yield from step.local.other.leaves()
 
-    def bounds(self, **limits: tuple[float, float]) -> Table:
-        """Declare public bounds of columns once, for every measure that names none."""
+    def bounds(self, **limits: tuple[Any, Any]) -> Table:
+        """Declare public bounds of columns once, for every measure that names none.
+
+        Bounds of dates are a first and a last day: months and other parts between them are groups that follow.
+        """
         kept = {name: (low, high) for name, low, high in self.declared}
+        days = {name: (first, last) for name, first, last in self.periods}
         for name, pair in limits.items():
-            self.schema.numeric(name, "bound", is_bounded=True)
             if not isinstance(pair, tuple | list) or len(pair) != 2:  # a column of two rows is not a pair
                 raise InvalidInput(f"bounds of {name}", pair, "a pair (lower, upper)")
+            if self.schema.type_of(name) == "date":
+                days[name] = period(name, *pair)
+                continue
+            self.schema.numeric(name, "bound", is_bounded=True)
             kept[name] = bounds(*pair)
-        return replace(self, declared=tuple((name, *pair) for name, pair in sorted(kept.items())))
+        return replace(
+            self,
+            declared=tuple((name, *pair) for name, pair in sorted(kept.items())),
+            periods=tuple((name, *ends) for name, ends in sorted(days.items())),
+        )
 
     def per_unit(
         self,
@@ -246,11 +261,20 @@ class Table(local.UnitSteps):
         is_declared = self.source.castable and (column, "number") in self.base.columns
         return [Remedy("declare_type", column=column, type="integer")] if is_declared else []
 
-    def group_by(self, *columns: str, keys: Iterable[Any] | PrivateKeys | None = None) -> Grouped:
+    def group_by(
+        self,
+        *columns: str,
+        keys: Iterable[Any] | PrivateKeys | None = None,
+        other: Mapping[str, Any] | None = None,
+    ) -> Grouped:
         """Group by columns, with public ``keys`` (all of them appear) or ``ts.private_keys(delta=...)``.
 
         Keys that follow from what is public need not be listed: truth values, whole numbers between bounds, months and
-        other parts of dates, cuts and choices among constants, up to 1,000 of them together.
+        other parts of dates, days, months or years between declared dates, cuts and choices among constants, up to
+        1,000 of them together.
+
+        Rows with another value, or without one, are in none of these groups. ``other={"ward": "other"}`` names a group
+        of a column for them, in the type of the column; the column of the answer is then ``ward_or_other``.
         """
         for name in columns:
             kind = self.schema.type_of(column_name(name))
@@ -262,20 +286,29 @@ class Table(local.UnitSteps):
         if not columns:
             if keys is not None:
                 raise InvalidInput("keys", "keys", "no keys: without group_by columns there is one total")
+            if other:
+                raise InvalidInput("other", dict(other), "no other group: without group_by columns there is one total")
             return Grouped(self, (), None)
-        implied = implied_keys(self, columns) if keys is None else None
-        if implied is not None:
-            return Grouped(self, tuple(columns), implied)
-        if keys is None:
+        if isinstance(keys, PrivateKeys):
+            if other:
+                raise InvalidInput("other", dict(other), "no other group where the data propose the groups")
+            return Grouped(self, tuple(columns), private_keys(delta=keys.delta))
+        known = self._public_groups(columns, keys)
+        if known is None:
             raise Refused(
                 "which groups appear can itself reveal someone",
                 code="no_keys",
                 remedies=ways_to_groups(self.account, 1e-8),
             )
-        if isinstance(keys, PrivateKeys):
-            return Grouped(self, tuple(columns), private_keys(delta=keys.delta))
-        chosen = public_keys(public_input(keys, LISTED, self), columns, self.schema)
-        return Grouped(self, tuple(columns), chosen)
+        if other:
+            return Grouped(*with_other(self, columns, known, other))
+        return Grouped(self, tuple(columns), known)
+
+    def _public_groups(self, columns: Sequence[str], keys: Iterable[Any] | None) -> PublicTable | None:
+        """Return the listed groups, or those that follow from what is public; None if none do."""
+        if keys is None:
+            return implied_keys(self, columns)
+        return public_keys(public_input(keys, LISTED, self), columns, self.schema)
 
     def agg(self, **measures: Measure) -> Query:
         """Aggregates of the whole table: the same as ``group_by().agg(...)``."""
@@ -294,7 +327,7 @@ class Table(local.UnitSteps):
             "adjacency": self.adjacency.value,
             "max_groups": self.max_groups,
             "max_rows": self.max_rows,
-            "bounds": [list(line) for line in self.declared],
+            "bounds": sorted([*map(list, self.declared), *map(_in_text, self.periods)]),
             # tables without this cap keep the form, and plans the hash, that they had before there was one
             **({} if self.max_rows_in_all is None else {IN_ALL: self.max_rows_in_all}),
         }
@@ -326,6 +359,12 @@ class Table(local.UnitSteps):
                 max_groups=data["max_groups"], max_rows_per_group=data["max_rows"], max_rows=data.get(IN_ALL)
             )
             return table.bounds(**{name: (low, high) for name, low, high in data["bounds"]})
+
+
+def _in_text(period: tuple[str, datetime.date, datetime.date]) -> list[str]:
+    """Return a column of dates with its first and last day, as JSON has them."""
+    name, first, last = period
+    return [name, first.isoformat(), last.isoformat()]
 
 
 def table_name(name: Any) -> str:
@@ -427,8 +466,12 @@ class Query:
 
     def _named(self, measure: Measure) -> Measure:
         """Return the measure with a column that says whether limits per person can touch it."""
+        return measure.under(is_limited=self.is_limited(measure)) if isinstance(measure, Count) else measure
+
+    def is_limited(self, measure: Measure) -> bool:
+        """True if limits per person can touch the column of a measure, by what is public alone."""
         groups, rows = self.can_leave_out
-        return measure.under(groups=groups, rows=rows) if isinstance(measure, Count) else measure
+        return groups or (rows and measure.by_rows)
 
     def __repr__(self) -> str:
         return f"<Query {one_line(self)}; no cost yet: .plan(rho=...)>"

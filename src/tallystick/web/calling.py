@@ -17,8 +17,10 @@ from tallystick.service.protocol import Caller
 
 MOST_AT_ONCE: Final = 8
 """Requests of one token that are with the keeper at once."""
-MOST_TOKENS: Final = 256
-"""Tokens whose connections are kept while they ask nothing."""
+MOST_TOKENS: Final = 64
+"""Tokens whose connections are kept while they ask nothing. The keeper has 256 connections."""
+MOST_IDLE: Final = 2
+"""Idle connections of one token."""
 KEPT: Final = 60.0
 """Seconds that an idle connection is kept."""
 
@@ -76,7 +78,7 @@ class Callers:
         with self._lock:
             held.lent -= 1
             held.used = time.monotonic()
-            if caller is not None and is_good:
+            if caller is not None and is_good and len(held.idle) < MOST_IDLE:
                 held.idle.append(caller)
             elif caller is not None:
                 caller.close()

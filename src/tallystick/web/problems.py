@@ -23,8 +23,8 @@ from tallystick.errors import (
 
 TYPE: Final = "application/problem+json"
 PREFIX: Final = "urn:tallystick:problem:"
-SECONDS_UNTIL_RETRY: Final = 1
-"""Every bucket of the keeper holds at least one request again after a second."""
+SECONDS_UNTIL_RETRY: Final = 2
+"""Buckets of requests are filled again by then; that of processor time may take longer."""
 
 _BY_CODE: Final[Mapping[str, int]] = {
     "malformed": 400,

@@ -98,12 +98,12 @@ def test_every_measure_has_an_error_and_every_part_a_noise_with_its_scale(clinic
     told = {(each["column"], each["holds"]): each["error"] for each in facts["error"]["columns"]}
     (sized,) = release.plan.error_by_size()  # the mean; nobody said how large its groups are, so none is assumed
     expected = {
-        (name, f"in a group of {size:,} rows"): half
+        (f"{name}_limited", f"in a group of {size:,} rows"): half
         for size in (10, 100, 1_000, 10_000)
         for name, half in release.plan.error(group_size=size).items()
         if name == sized
     }
-    expected |= {(n, "in every group"): half for n, half in release.plan.error().items() if n != sized}
+    expected |= {(f"{n}_limited", "in every group"): half for n, half in release.plan.error().items() if n != sized}
     assert told == expected
     parts = [part["part"] for part in facts["mechanisms"]["parts"]]
     assert parts[:3] == ["rows", "total of age", "rows with age"]
@@ -371,7 +371,7 @@ def test_a_card_says_which_way_limits_move_its_numbers_and_never_at_least_none(c
     assert "At least 0 %" not in shown
     line |= {"value": 90, "lower": 80, "share_lower": 0.07945}
     shown = Elements(Card(facts).to_html()).text
-    assert "At least 7.94 % of rows are over the limits per patient and are not counted in full" in shown
+    assert "At least 80 more rows (7.94 % of rows) are over the limits per patient and are not counted in full" in shown
     assert "the true numbers of rows are higher." in shown
     assert "To measure this share, at most 10 such rows of a patient were counted." in shown
 
@@ -392,8 +392,8 @@ def test_a_card_names_people_and_columns_without_a_chart_and_the_larger_side(cli
     made = plan.release(why="x")
     text = Elements(card(made).to_html().split("<script")[0]).text
     assert "Patients ±" in text
-    assert "The table has more columns, which are not drawn here: median_age and sum_age." in text
-    [age] = [each for each in card(made).facts["error"]["released"] if each["column"] == "mean_age"]
+    assert "The table has more columns, which are not drawn here: median_age_limited and sum_age_limited." in text
+    [age] = [each for each in card(made).facts["error"]["released"] if each["column"] == "mean_age_limited"]
     cells = zip(*(made.data[f"mean_age{end}"] for end in ("", "_lower", "_upper")), strict=True)
     sides = [
         (high - low) / 2 if value is None else max(high - value, value - low)  # a cell without a value: all its bounds

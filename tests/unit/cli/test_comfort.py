@@ -120,7 +120,7 @@ def test_a_new_data_set_is_not_its_own_public_list(shell):
 
 def test_two_registered_files_are_joined_in_sql(shell):
     said = asked(shell("sql", JOINED, *PRICE, "--json"))["found"]
-    assert said["columns"][:2] == ["ward", "n"]
+    assert said["columns"][:2] == ["ward", "n_limited"]
     counts = dict(row[:2] for row in said["rows"])
     assert all(abs(counts[ward] - 200) < 300 for ward in "ns")
 

@@ -61,7 +61,7 @@ def test_a_step_of_the_demo_shows_what_its_command_prints_and_fits_one_screen(ru
     """Steps were cut at their first empty line, and the plan of a table lost its cost and error."""
     steps = steps_of(run("demo").out)
     [plan] = [lines for words, lines in steps.items() if words.startswith("publish plan")]
-    assert [line.split()[0] for line in plan if line[:1].isupper()][:4] == ["Plan:", "Cost", "Error", "Limits"]
+    assert [line.split()[0] for line in plan if line[:1].isupper()][:4] == ["Plan:", "Cost", "Error", "Groups"]
     for command in ("publish run", "ledger verify"):
         [(words, shown)] = [(words, lines) for words, lines in steps.items() if words.startswith(command)]
         again = run(*shlex.split(words))
@@ -74,7 +74,7 @@ def test_the_demo_shows_the_table_under_the_command_that_prints_it(run, offline)
     shown = run("demo").out
     first = shown[shown.index("$ tallystick publish run") :].splitlines()
     assert " --out " in first[0]
-    assert first[1].startswith("region  sex  count_units ±")
+    assert first[1].startswith("region  sex  count_units_limited ±")
     assert [line.split()[0] for line in first[2:10]] == [name for name in REGIONS for _ in "fm"]
 
 

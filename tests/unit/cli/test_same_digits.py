@@ -42,7 +42,7 @@ def test_a_released_number_has_the_same_digits_on_every_screen(clinic: Any) -> N
     notebook = html.unescape(made._repr_html_())
     card = {chart["field"]: chart["shown"] for chart in json.loads(Path("card.json").read_text())["chart"]}
     assert CELL.findall(str(made)) == CELL.findall(str(made.release)) == CELL.findall(notebook) == [terminal]
-    assert card["age"] == [terminal.split(" ")[0]]
+    assert card["age_limited"] == [terminal.split(" ")[0]]
 
     [count] = card["n"]
     [error] = re.findall(r"n ±(\S+)", done.out)

@@ -187,7 +187,10 @@ def test_intervals_of_shown_groups_count_that_they_were_chosen(tmp_path):
     assert f"reached {plan.threshold}." in facts["error"]["intervals"]
     assert f"reached {plan.threshold}." in str(shown)
     holds = {one["column"]: one["holds"] for one in facts["error"]["columns"]}
-    assert holds == {"people": f"well above the threshold {plan.threshold}", "n": "in every group that is shown"}
+    assert holds == {
+        "people_limited": f"well above the threshold {plan.threshold}",
+        "n_limited": "in every group that is shown",
+    }
 
 
 def test_an_edited_cell_is_found_by_its_own_interval_and_by_the_ledger(clinic, tmp_path):

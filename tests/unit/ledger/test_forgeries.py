@@ -16,6 +16,7 @@ from crash.stores import raised, spend
 from crash.tampering import TABLES, append_forged, edited, newest_in, rows_of
 from tallystick.errors import LedgerIntegrity, Refused, Unavailable
 from tallystick.ledger import Budget, Filter, Ledger, Partition, Signer, book, governance, journal, registry, replay
+from tallystick.ledger.book import import_ledger
 from tallystick.ledger.chain import AnchorFile, SourceId, canonical, encode_answer, link
 from tallystick.ledger.opening import raise_terms
 from tallystick.ledger.stream import AnswerStream, Cost
@@ -905,6 +906,10 @@ def test_a_receipt_names_the_hash_of_the_chain(ledger, people, governed, place, 
     assert raised(lambda: ask(people)) == "LedgerIntegrity"
     edited(place, ("UPDATE entry SET hash = ? WHERE seq = ?", (true.head, last)))
     assert ask(people)[1] == true
+    entry = entry_of(place, last)
+    edited(place, overwritten(last, {**entry, "at": 5}))
+    assert raised(lambda: ask(people)) == "LedgerIntegrity"
+    edited(place, overwritten(last, entry))
     with ledger.store.read() as transaction:
         kind, row = type(transaction), type(transaction).row
 
@@ -929,6 +934,87 @@ def test_the_head_that_other_hosts_are_given_is_sealed(ledger, people, governed,
             assert raised(elsewhere.head) == "LedgerIntegrity"
         edited(place, ("UPDATE entry SET hash = ? WHERE seq = ?", (before, number)))
     assert ledger.head() == true
+
+
+def test_a_receipt_names_the_number_of_the_chain(ledger, people, governed, place):
+    """Entries between the two of a charge were removed, and the second one was moved forward."""
+    charge = spend(people, 5, key="slow").begin()
+    for number in range(3):
+        answered(people, f"between {number}", number)
+    charge.commit("slow")
+    answered(people, "later", 1)
+    ask, number = stored_under("slow"), charge_of(place, "slow")
+    answer, true = ask(people)
+    assert answer == "slow"
+    moved = number + 1
+    edited(
+        place,
+        ("DELETE FROM entry WHERE seq > ? AND seq < ?", (number, true.seq)),
+        ("UPDATE entry SET seq = ? WHERE seq = ?", (moved, true.seq)),
+        ("UPDATE charge SET last_seq = ? WHERE id = ?", (moved, number)),
+    )
+    assert raised(lambda: ask(people)) == "LedgerIntegrity"
+
+
+def cut_before(place, governed, answer):
+    """Edits that leave the entries before governance, with another answer, and no governance."""
+    charge, last = charge_of(place, "before"), governed - 1
+    commitment, edit = with_other_answer(charge, answer)
+    body = canonical({**entry_of(place, last), "answer_hash": commitment})
+    [(before,)] = rows_of(place, "SELECT hash FROM entry WHERE seq = ?", last - 1)
+    tables = {"seal": "seq", "answer": "charge_id", "tag": "charge_id", "line": "charge_id", "charge": "id"}
+    ends = [
+        (f"DELETE FROM {table} WHERE {column} >= ?", (governed,))
+        for table, column in {**tables, "entry_text": "entry", "entry": "seq"}.items()
+    ]
+    totals = ("UPDATE account SET own0 = 5, used0 = 5", ())
+    return [
+        *ends,
+        edit,
+        totals,
+        ("UPDATE entry SET body = ?, hash = ? WHERE seq = ?", (body, link(before, body), last)),
+    ]
+
+
+def test_an_open_reader_without_an_anchor_does_not_follow_a_chain_without_the_keys_that_it_saw(
+    ledger, people, governed, place, tmp_path
+):
+    """It gave the head, the receipt and the answer of a chain that had lost its governance meanwhile."""
+    true = ledger.head()
+    with Ledger(place, config=tmp_path / "another", create=False, clock=ledger._clock) as reader:
+        there, ask = reader.open("people"), stored_under("before")
+        assert (reader.head(), ask(there)[0], len(reader.keys())) == (true, "from before", 1)
+        edited(place, *cut_before(place, governed, FORGED))
+        asks = (reader.head, lambda: ask(there), reader.keys, reader.accounts, lambda: list(reader.export()))
+        assert [raised(each) for each in asks] == ["LedgerIntegrity"] * 5
+        assert reader.verify().problems
+    with Ledger(place, config=tmp_path / "new", create=False, clock=ledger._clock) as later:
+        assert ask(later.open("people"))[0] == FORGED  # this host has seen nothing
+        assert later.verify().intact
+
+
+def test_no_export_is_signed_of_a_chain_that_its_host_does_not_believe(ledger, people, governed, place, tmp_path):
+    """An open process of the owner signed entries from which governance was cut. Another host believed that."""
+    public = ledger.signer().public
+    edited(place, *cut_before(place, governed, FORGED))
+    made = []
+    with pytest.raises(LedgerIntegrity):
+        made.extend(ledger.export())
+    assert not made
+    with Ledger(place, config=tmp_path / "another", inspect=True, clock=ledger._clock) as inspected:
+        lines = list(inspected.export(signer=ledger.signer()))
+    with import_ledger(lines, tmp_path / "copy.db", config=tmp_path / "third", by=public) as copy:
+        assert stored_under("before")(copy.open("people"))[0] == FORGED  # such an export would be believed
+
+
+def test_no_export_is_signed_whose_entries_do_not_have_their_hashes(ledger, people, place):
+    number = answered(people, "first", 1)
+    answered(people, "second", 2)
+    entry = entry_of(place, number)
+    assert list(ledger.export())
+    edited(place, overwritten(number, {**entry, "at": 5}))
+    with pytest.raises(LedgerIntegrity, match="no export is signed"):
+        list(ledger.export())
 
 
 @pytest.mark.parametrize("lines", [0, [0], [[1, 2]], [["x", 1, 2]], {}])

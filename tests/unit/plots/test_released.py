@@ -61,3 +61,14 @@ def test_a_registered_file_is_not_drawn(ending: str, tmp_path: Path, monkeypatch
     for name in (file, f"link.{ending}"):
         assert run(["plot", str(name), "--out", "after.svg"]) == 4
     assert not Path("after.svg").exists()
+
+
+def test_a_file_with_intervals_for_all_groups_is_drawn_and_a_column_goes_by_both_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("g,n_limited,n_limited_together_lower,n_limited_together_upper\na,10,5,15\n")
+    table = read_table("t.csv")
+    assert table.data == {"g": ["a"], "n_limited": [10], "n_limited_lower": [5], "n_limited_upper": [15]}
+    for field in ("n", "n_limited"):
+        assert ts.plots.released(table, field).axes[0].get_xlabel().startswith("n_limited")

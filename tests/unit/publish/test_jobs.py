@@ -57,9 +57,9 @@ def test_journey_three_from_registration_to_card(run, planned) -> None:
     with (planned / "table1.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["region"] for row in rows] == list(REGIONS)
-    assert set(rows[0]) == {f"{name}{end}" for name in ("count", "mean_age") for end in ("", "_lower", "_upper")} | {
-        "region"
-    }
+    assert set(rows[0]) == {
+        f"{name}{end}" for name in ("count_limited", "mean_age_limited") for end in ("", "_lower", "_upper")
+    } | {"region"}
 
     again = run(*RUN, "--out", "table2.csv", "--card", "card2.html")
     assert again.out == ""
@@ -206,7 +206,7 @@ def test_a_query_prints_its_table_with_intervals(run, planned) -> None:
     words = "query visits --measures count,median(age) --where region=north --rho 0.01 --why look".split()
     outcome = run(*words)
     assert outcome.code == 0, outcome.errors
-    assert outcome.out.split()[:2] == ["count", "±128"]
+    assert outcome.out.split()[:2] == ["count_limited", "±128"]
     assert " to " in outcome.out.splitlines()[1]
     assert found(run(*words, "--json"))["again"] is False
     assert len(found(run("charge", "list", "--json"))["charges"]) == 2
@@ -490,10 +490,12 @@ def test_after_a_release_the_widths_of_its_intervals_are_said(run, planned) -> N
     run(*RUN, "--out", "table1.csv")
     facts = found(run(*RUN, "--json"))
     with (planned / "table1.csv").open(newline="") as file:
-        wide = sorted(float(row["mean_age_upper"]) - float(row["mean_age_lower"]) for row in csv.DictReader(file))
-    assert facts["widths"]["mean_age"]["median"] == pytest.approx((wide[1] + wide[2]) / 2, rel=1e-6)
-    assert facts["widths"]["mean_age"]["largest"] == pytest.approx(wide[-1], rel=1e-6)
-    assert facts["wide"].startswith("Error in a middle group: count ±")
+        wide = sorted(
+            float(row["mean_age_limited_upper"]) - float(row["mean_age_limited_lower"]) for row in csv.DictReader(file)
+        )
+    assert facts["widths"]["mean_age_limited"]["median"] == pytest.approx((wide[1] + wide[2]) / 2, rel=1e-6)
+    assert facts["widths"]["mean_age_limited"]["largest"] == pytest.approx(wide[-1], rel=1e-6)
+    assert facts["wide"].startswith("Error in a middle group: count_limited ±")
 
 
 def test_a_plan_is_written_over_nothing_but_a_plan(tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ TRIES: dict[str, tuple[Callable[[Place], object], str]] = {
     "another's memory file": (lambda p: os.open(f"/proc/{p.victim}/mem", os.O_RDWR), "EACCES"),
     "the parent's descriptors": (lambda p: os.listdir(f"/proc/{p.parent}/fd"), "EACCES"),
     "a descriptor of the parent": (lambda p: os.readlink(f"/proc/{p.parent}/fd/0"), "EACCES"),
-    "the parent's folder": (lambda p: os.listdir(f"/proc/{p.parent}/root/etc"), "EACCES"),
+    "the parent's folder": (lambda p: os.listdir(os.path.join(f"/proc/{p.parent}/root", "etc")), "EACCES"),
     "another's memory": (read_memory, "EPERM"),
     "ptrace": (lambda p: call((101, 117), 0x4206, p.victim, 0, 0), "EPERM"),
     "a handle of the parent": (lambda p: os.pidfd_open(p.parent), "EPERM"),
@@ -335,6 +335,26 @@ def test_a_terminal_from_before_takes_no_typing(place: Place) -> None:
     assert tried(place, typed, confined=False) in (DONE, "EIO")  # newer kernels can refuse it to all
     os.close(terminal)
     os.close(other)
+
+
+CHANGES = {
+    "FS_IOC_SETFLAGS": (0x40086602, b"\x40" + b"\0" * 7),
+    "FS_IOC_SETVERSION": (0x40087602, b"\7" + b"\0" * 7),
+    "FS_IOC_FSSETXATTR": (0x401C5820, b"\0" * 28),
+    "FS_IOC_ENABLE_VERITY": (0x40806685, b"\1" + b"\0" * 127),
+    "FS_IOC_SET_ENCRYPTION_POLICY": (0x800C6613, b"\0" * 12),
+    "FIOSETOWN": (0x8901, b"\0" * 4),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_file_from_before_keeps_its_flags_and_version(name: str, place: Place, tmp_path: Path) -> None:
+    """The descriptor is open for reading, and the file system would take the change from the owner of the file."""
+    file = tmp_path / "rows.csv"
+    file.write_text("who")
+    number, given = CHANGES[name]
+    with open(file, "rb") as opened:
+        assert tried(place, lambda p: fcntl.ioctl(opened.fileno(), number, given), confined=True) == "EPERM"
 
 
 # ---- the filter

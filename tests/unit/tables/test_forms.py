@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import tallystick as ts
@@ -28,7 +29,7 @@ def rows(tmp_path: Path) -> Account:
 
 
 def registered(path: Path, account: Account, *, unit: str | None = None, name: str = "x", update: bool = False) -> None:
-    table = datasets.read_table(str(path), None, unit, "add_remove", (), {})
+    table = datasets.read_table(str(path), None, unit, "add_remove", {}, {})
     dataset = Dataset(name, account.name, table.to_data())
     datasets.register(dataset, account, update=update)
 
@@ -193,10 +194,11 @@ def test_a_link_that_was_registered_before_does_not_lend_its_form(
     assert rows.used == used
 
 
-def identified(path: Path, account: Account) -> None:
+def identified(path: Path, account: Account, *, update: bool = False) -> None:
     """Register a file as ``dataset add`` does, with its marks."""
-    table = datasets.read_table(str(path), None, None, "add_remove", (), {})
-    datasets.register(Dataset("x", account.name, table.to_data(), identity=datasets.identified(table)), account)
+    table = datasets.read_table(str(path), None, None, "add_remove", {}, {})
+    dataset = Dataset("x", account.name, table.to_data(), identity=datasets.identified(table))
+    datasets.register(dataset, account, update=update)
 
 
 def test_a_file_to_which_a_registered_link_led_keeps_its_form(tmp_path: Path, rows: Account) -> None:
@@ -240,7 +242,84 @@ def test_a_file_that_is_recognised_has_a_form_however_it_was_recognised(
     file = long_cell(tmp_path / "x.csv")
     identified(file, rows)
     os.link(file, tmp_path / "y.tsv")
-    monkeypatch.setattr(identity, "_known_now", lambda *given: set())
+    monkeypatch.setattr(identity, "_known_now", lambda *given: (set(), set()))
     with pytest.raises(Refused, match=r"as a \.csv file"):
         counted(tmp_path / "y.tsv", rows)
     assert counted(file, rows) < LINES / 2
+
+
+@pytest.mark.parametrize("is_linked", [False, True], ids=["file", "link"])
+def test_the_number_of_an_inode_does_not_lend_the_form_of_a_file_that_is_gone(
+    tmp_path: Path, rows: Account, is_linked: bool
+) -> None:
+    """The owner went back to commas, and the new file got the inode of the one with tabs: one record was 5,001 rows."""
+    file, gone = long_cell(tmp_path / "x.csv"), long_cell(tmp_path / "gone.tsv", "\t")
+    identified(file, rows)
+    link = tmp_path / "x.tsv"
+    link.symlink_to(gone)
+    identified(link if is_linked else gone, rows, update=True)
+    long_cell(gone).replace(file)
+    for ending in ("tsv", "csv"):
+        os.link(file, tmp_path / f"y.{ending}")
+    with pytest.raises(Refused, match=r"registered as dataset 'x', as a \.csv file"):
+        counted(tmp_path / "y.tsv", rows)
+    assert counted(tmp_path / "y.csv", rows) < LINES / 2
+
+
+def test_a_link_that_replaced_the_place_of_a_dataset_does_not_lend_its_form_to_an_earlier_file(
+    tmp_path: Path, rows: Account
+) -> None:
+    """Others may be able to replace the link: then it led to the earlier file, whose rows have commas."""
+    file, decoy = long_cell(tmp_path / "x.csv"), long_cell(tmp_path / "decoy.tsv", "\t")
+    identified(file, rows)
+    link = tmp_path / "l.tsv"
+    link.symlink_to(decoy)
+    identified(link, rows, update=True)
+    link.unlink()
+    link.symlink_to(file)
+    os.link(file, tmp_path / "y.tsv")
+    for path in (link, tmp_path / "y.tsv"):
+        with pytest.raises(Refused, match=r"registered as dataset 'x', as a \.csv file"):
+            counted(path, rows)
+    link.unlink()
+    link.symlink_to(long_cell(tmp_path / "new.tsv", "\t"))
+    assert counted(link, rows) < LINES / 2
+
+
+def test_a_file_beside_a_registered_folder_does_not_give_its_form_to_the_files_inside(
+    tmp_path: Path, rows: Account
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    tabs = long_cell(folder / "x.tsv", "\t")
+    rows.register("x", source="a table of files", marks=[f"file {folder}", f"file {tabs}"])
+    os.link(long_cell(folder / "new.csv"), tmp_path / "y.tsv")
+    with pytest.raises(Refused, match="as another kind of source"):
+        counted(tmp_path / "y.tsv", rows)
+    assert counted(tabs, rows) < LINES / 2
+
+
+def test_a_file_in_a_folder_that_took_the_place_of_a_database_is_recognised(tmp_path: Path, rows: Account) -> None:
+    """Under its own name it was refused, and a hard link to it was answered."""
+    file = tmp_path / "x.duckdb"
+
+    def made() -> Path:
+        with duckdb.connect(tmp_path / "new.duckdb") as connection:
+            connection.execute("CREATE TABLE visits AS SELECT 1 AS nr FROM range(100)")
+        return tmp_path / "new.duckdb"
+
+    made().replace(file)
+    table = datasets.read_table(str(file), "visits", None, "add_remove", (), {})
+    dataset = Dataset("x", rows.name, table.to_data(), identity=datasets.identified(table))
+    datasets.register(dataset, rows)
+    file.unlink()
+    file.mkdir()
+    made().replace(file / "a.duckdb")
+    long_cell(file / "b.csv")
+    other = rows.ledger.open("other", budget=ts.zcdp(rho=100, delta=1e-6), unit="row")
+    os.link(file / "a.duckdb", tmp_path / "y.duckdb")
+    os.link(file / "b.csv", tmp_path / "y.csv")
+    with pytest.raises(Refused, match="belongs to population 'rows'"):
+        counted(tmp_path / "y.duckdb", other, "visits")
+    with pytest.raises(Refused, match="registered as dataset 'x'"):
+        counted(tmp_path / "y.csv", other)

@@ -88,11 +88,11 @@ def test_a_release_becomes_a_frame_or_a_file(account, tmp_path):
     query = ts.Private(pandas.DataFrame(ROWS), account=account).table(unit="who")
     capped = query.per_unit(max_groups=2, max_rows_per_group=2).group_by("ward", keys=["a", "b"])
     made = capped.agg(n=ts.count()).plan(rho=0.1).release(why="frames")
-    assert made.to_pandas().to_dict("list") == made.to_polars().to_dict(as_series=False) == made.data
-    assert made.to_arrow().to_pydict() == made.data
-    assert pyarrow.parquet.read_table(made.to_parquet(tmp_path / "t.parquet")).to_pydict() == made.data
+    assert made.to_pandas().to_dict("list") == made.to_polars().to_dict(as_series=False) == made.shown
+    assert made.to_arrow().to_pydict() == made.shown
+    assert pyarrow.parquet.read_table(made.to_parquet(tmp_path / "t.parquet")).to_pydict() == made.shown
     with pyarrow.ipc.open_file(str(made.to_arrow_file(tmp_path / "t.arrow"))) as file:
-        assert file.read_all().to_pydict() == made.data
+        assert file.read_all().to_pydict() == made.shown
     assert "ward" in str(made)
 
 

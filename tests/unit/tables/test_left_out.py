@@ -123,8 +123,8 @@ def test_rows_that_may_be_over_the_limits_are_said_with_their_direction() -> Non
         "would not be counted in full: the true numbers of rows may be higher."
     )
     assert words.effect([_rows(**CERTAIN)], "patient", COUNTS) == (
-        "At least 7.94 % of rows are over the limits per patient and are not counted in full: the true numbers of "
-        "rows are higher."
+        "At least 250 more rows (7.94 % of rows) are over the limits per patient and are not counted in full: the true "
+        "numbers of rows are higher."
     )
     assert words.effect([_rows(share_upper=0.0099)], "patient", COUNTS) == ""
     by_chance = words.effect([_rows(value=240, lower=110, share_lower=0.01)], "patient", COUNTS)

@@ -53,11 +53,11 @@ def test_a_release_says_which_means_are_too_noisy(private: Any) -> None:
     made = visits.group_by("ward", keys=WARDS).agg(n=ts.count(), age=ts.mean("age")).plan(rho=0.02).release(why="x")
     wards = noisy_rows(made.rows, "age")
     assert 0 < len(wards) < len(WARDS)
-    assert made.noisy.startswith(f"Too noisy to use: age of {wards[0]}")
+    assert made.noisy.startswith(f"Too noisy to use: age_limited of {wards[0]}")
     assert told(made.noisy) == len(wards)
     for shown in (str(made), made._repr_html_()):
         assert "Too noisy to use" in shown
-    values = [row["age"] for row in csv.DictReader(io.StringIO(made.to_csv()))]
+    values = [row["age_limited"] for row in csv.DictReader(io.StringIO(made.to_csv()))]
     assert [value or None for value in values] == [None if v is None else f"{v:.10g}" for v in made.data["age"]]
 
 
@@ -65,7 +65,7 @@ def test_a_statement_says_it_under_its_own_names(private: Any) -> None:
     visits = private.table(unit="who").per_unit(max_groups=1, max_rows_per_group=1).bounds(age=(0, 5))
     asked = 'SELECT ward, AVG(age) AS years FROM "table" GROUP BY ward'
     made = private.sql(asked, visits, rho=0.02, keys={"ward": WARDS}, why="x")
-    (note,) = [each for each in made.notes if "Too noisy to use: years of " in each]
+    (note,) = [each for each in made.notes if "Too noisy to use: years_limited of " in each]
     assert told(note) == len(noisy_rows(made.rows, "years"))
 
 
@@ -87,8 +87,8 @@ def test_a_quantile_has_a_value_only_if_its_interval_excludes_some_of_the_bounds
         assert [row[name] is None for row in rows] == hidden
         assert None not in made.drawn()[name]  # the stored integers are as drawn
         wards = noisy_rows(rows, name)
-        assert all((f"{name} of {ward}" in made.noisy) for ward in wards[:1])
-    assert json.loads(made.to_json())["rows"][0]["mid"] is None
+        assert all((f"{name}_limited of {ward}" in made.noisy) for ward in wards[:1])
+    assert json.loads(made.to_json())["rows"][0]["mid_limited"] is None
     assert made.bars()[0]["shown"][0] != made.drawn()["mid"][0]
 
 

@@ -358,6 +358,50 @@ def test_what_is_no_text_is_no_source_of_a_program(own: Account, source: Any) ->
         own.register("people", source=source)
 
 
+@pytest.mark.parametrize("marks", [5, [5], [None], ["a", 5], [b"x"], "file /data/people.csv"])
+def test_what_is_no_list_of_texts_is_no_list_of_marks(tmp_path: Path, own: Account, marks: Any) -> None:
+    (tmp_path / "people.csv").write_text("who\n1\n")
+    for source in ("people", str(tmp_path / "people.csv")):
+        with pytest.raises(InvalidInput, match="a list of texts"):
+            own.register("people", source=source, marks=marks)
+
+
+def test_a_source_that_was_registered_without_a_unit_is_not_registered_again_about_one(own: Account) -> None:
+    own.register("one", source="people")
+    with pytest.raises(Refused, match="about unit 'each row'"):
+        own.register("two", source="people", fixed={"unit": "who"})
+
+
+def test_a_program_registers_the_inode_of_the_path_that_it_registers(
+    tmp_path: Path, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link that is replaced gave the path of one file and the inode of another one."""
+    files = [tmp_path / "one.csv", tmp_path / "two.csv"]
+    for file in files:
+        file.write_text("who\n1\n")
+    link = tmp_path / "link.csv"
+    link.symlink_to(files[0])
+    real = os.path.realpath
+
+    def switched(path: Any, **options: Any) -> Any:
+        found = real(path, **options)
+        link.unlink()
+        link.symlink_to(files[1])
+        return found
+
+    monkeypatch.setattr(os.path, "realpath", switched)
+    own.register("people", source=link)
+    monkeypatch.undo()
+    status = files[0].stat()
+    inode = f"inode {status.st_dev}:{status.st_ino}"
+    marks = own.ledger.datasets()["people"].marks
+    assert marks == {f"file {files[0]}", inode, f"{inode}@{status.st_mtime_ns}"}
+    files[1].unlink()
+    monkeypatch.setattr(os.path, "isfile", lambda path: True)
+    with pytest.raises(Unavailable, match="was replaced while it was registered"):
+        own.register("gone", source=files[1])
+
+
 def test_a_program_may_register_a_path_that_is_not_there_yet(tmp_path: Path, own: Account) -> None:
     own.register("people", source=tmp_path / "people.csv")
     own.register("people", source=str(tmp_path / "people.csv"))  # it changes nothing

@@ -44,7 +44,7 @@ def release(account: Account) -> Release:
 
 def test_csv_cells_that_a_spreadsheet_would_run_are_inert_and_numbers_stay_numbers(release: Release) -> None:
     told = list(csv.reader(io.StringIO(release.to_csv(), newline="")))
-    assert told[0] == ["g", "n", "n_lower", "n_upper"]
+    assert told[0] == ["g", "n_limited", "n_limited_lower", "n_limited_upper"]
     for row, wanted, given in zip(told[1:], HOSTILE, release.rows, strict=True):
         assert not row[0].startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
         assert csv_value(row[0]) == wanted
@@ -93,7 +93,7 @@ def test_a_printed_release_is_its_table(account: Account) -> None:
     made = visits.group_by("g", keys=["a", "b\x1b[2J"]).agg(n=ts.count(), v=ts.mean("v", 0, 2)).plan(rho=0.1)
     release = made.release(why="x")
     header, first, second, empty, *notes = str(release).splitlines()
-    assert re.fullmatch(r"g +n ±11 +v \(95 % interval\)", header)
+    assert re.fullmatch(r"g +n_limited ±11 +v_limited \(95 % interval\)", header)
     assert first.startswith("a ")
     assert second.startswith(r"b\x1b[2J ")
     assert empty == ""

@@ -217,7 +217,7 @@ def test_a_release_reads_as_csv_arrow_and_rows(account: Account, tmp_path: Path)
     text = released.to_csv(tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text() == text
     assert released.to_arrow().num_rows == 2
-    assert pa.table(released).column_names == list(released.columns)
+    assert pa.table(released).column_names == list(released.headers.values())
     assert all(value >= 0 for name in ("n", "n_lower") for value in released.nonnegative()[name])
     for row in released.rows:
         assert row["n_lower"] <= row["n"] <= row["n_upper"]

@@ -173,8 +173,13 @@ def test_a_release_says_what_its_intervals_are_about_wherever_it_is_shown(accoun
     assert first["about"] == INTERVALS
     assert n["about"] == "number of rows; a patient counts with at most 1 row"
     assert "total of cost; values below 0 count as 0, above 10 as 10" in c["about"]
-    removed = [(each.label, str(each.value)) for each in made.removed()]
-    assert [(line["what"], line["value"]) for line in rest] == removed
+    changes = [(each.label, str(each.value)) for each in made.changes]
+    assert changes[-1][0] == "rows in all, with those over the limits"
+    assert [(line["what"], line["value"]) for line in rest[: len(changes)]] == changes
+    errors = {line["what"]: float(line["value"]) for line in rest[len(changes) :]}
+    assert errors == {
+        f"standard error of {name}_limited": pytest.approx(error) for name, error in made.standard_errors().items()
+    }
 
 
 def test_without_a_share_nothing_is_told(account: Account) -> None:

@@ -269,7 +269,7 @@ def test_what_the_limit_leaves_out_is_said_with_its_numbers(tmp_path: Path) -> N
     rows = said["rows over the limits (at most 10 per person)"]
     assert abs(rows.value - 18_000) < 600  # type: ignore[operator]
     assert abs((rows.total or 0) - 31_000) < 900
-    assert "of rows are over the limits per person" in " ".join(str(release).split())
+    assert "of rows) are over the limits per person" in " ".join(str(release).split())
     made = card(release)
     assert made.facts["protected"]["max_rows_in_all"] == 4
     assert made.facts["protected"]["counts"] == "a person counts with at most 4 rows in all"

@@ -41,8 +41,8 @@ def test_an_error_does_not_quote_a_first_line_that_is_not_a_header(
     link.symlink_to(secret)
     asked = (
         lambda: columns.numbers(link, "age"),
-        lambda: datasets.read_table(str(link), None, "who", "add_remove", (), {}),
-        lambda: datasets.read_table(str(link), None, None, "add_remove", ("age",), {}),
+        lambda: datasets.read_table(str(link), None, "who", "add_remove", {}, {}),
+        lambda: datasets.read_table(str(link), None, None, "add_remove", {"age": (0, 110)}, {}),
     )
     for ask in asked:
         with pytest.raises(TallystickError) as raised:

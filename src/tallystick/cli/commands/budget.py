@@ -143,7 +143,7 @@ def sum_that_fits(account: Account) -> FittingSum | None:
     if argument is None or account.closed:
         return None
     for name, dataset in datasets.known(account.ledger).items():
-        columns = [column for column, _, _ in dataset.table["bounds"]]
+        columns = [column for column, low, _ in dataset.table["bounds"] if not isinstance(low, str)]  # not dates
         if dataset.population != account.name or not columns or dataset.retired is not None:
             continue
         try:

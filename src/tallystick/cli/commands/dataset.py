@@ -64,6 +64,14 @@ MaxRows = Annotated[
 GroupSize = Annotated[
     int | None, typer.Option("--group-size", help="A public number of rows in a usual group, to warn of noise.")
 ]
+MostRows = Annotated[
+    int | None,
+    typer.Option("--most-rows", help="A public maximum of rows of one person, to estimate all rows from both sides."),
+]
+People = Annotated[
+    int | None,
+    typer.Option("--people", help="A public number of people in the data, to warn of a delta that is large."),
+]
 MaxRowsInAll = Annotated[
     int | None, typer.Option("--max-rows", help="Count a person with at most this many rows in all groups together.")
 ]
@@ -105,6 +113,8 @@ class Registration:
     prices: Mapping[str, Repeated]
     version: str | None
     group_size: int | None
+    most_rows: int | None
+    people: int | None
     declared: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Types of the columns in the registration that is updated."""
 
@@ -122,10 +132,17 @@ class Registration:
     def dataset(self, table: Table, name: str, population: str, ledger: str | None, *, ask: bool) -> datasets.Dataset:
         """The dataset as it is to be registered; ``ask`` asks a person at the terminal what only they can say."""
         listed = _key_lists(self.keys, table, ledger)
-        more = {"key_delta": self.key_delta, "version": self.version, "group_size": self.group_size}
+        more = {
+            "key_delta": self.key_delta,
+            "version": self.version,
+            "group_size": self.group_size,
+            "most_rows": self.most_rows,
+            "people": self.people,
+        }
         asking = _asking(table, listed, self.prices, **more)
         own = datasets.identified(table)
         about = _decisions(self.about, ask=ask)
+        datasets.check_identifies(about, table)
         return datasets.Dataset(name, population, table.to_data(), about, asking, identity=own)
 
     @property
@@ -158,6 +175,8 @@ def add(
     most_per_query: MostPerQuery = None,
     version: Version = None,
     group_size: GroupSize = None,
+    most_rows: MostRows = None,
+    people: People = None,
     replace: Annotated[
         bool,
         typer.Option("--replace-one", help="Protect against replacing a person's rows, not adding or removing them."),
@@ -176,7 +195,7 @@ def add(
     prices = {"per_query": per_query, "most_per_query": most_per_query}
     said = Registration(
         source, table, protected, adjacency, max_groups, max_rows_per_group, max_rows, bounds, types, about,
-        least_price, keys, key_delta, prices, version, group_size,
+        least_price, keys, key_delta, prices, version, group_size, most_rows, people,
     )  # fmt: skip
     read = said.opened()
     called = name or (Path(source).stem if read.source.paths else read.name)
@@ -227,6 +246,8 @@ def update_(
     most_per_query: MostPerQuery = None,
     version: Version = None,
     group_size: GroupSize = None,
+    most_rows: MostRows = None,
+    people: People = None,
     is_request: AsRequest = False,
     why: RequestWhy = None,
     dry_run: DryRun = False,
@@ -243,7 +264,8 @@ def update_(
     prices = {"per_query": per_query, "most_per_query": most_per_query}
     said = Registration(
         place, named, known.table["unit"], known.table["adjacency"], max_groups, max_rows_per_group, max_rows, bounds,
-        types, about, least_price, keys, key_delta, prices, version, group_size, dict(known.table["columns"]),
+        types, about, least_price, keys, key_delta, prices, version, group_size, most_rows, people,
+        dict(known.table["columns"]),
     )  # fmt: skip
     read = said.opened()
     dataset = said.dataset(read, name, known.population, ledger, ask=False)
@@ -365,7 +387,7 @@ def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], *, dr
         f"{verb} {dataset.name} {'of' if update else 'to'} population {dataset.population}",
         f"  columns  {columns}",
         f"  person   {table['unit'] or 'each row'}{_caps(table)}",
-        *(f"  bounds   {name} {typed(low)} to {typed(high)}" for name, low, high in table["bounds"]),
+        *(f"  bounds   {name} {datasets.between_words(low, high)}" for name, low, high in table["bounds"]),
         *([f"  cost     at least {dataset.least_price} for each query"] if dataset.least_price else []),
     ]
     if "left" in account:
@@ -457,7 +479,7 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
         lines.append(f"  person   {table['unit'] or 'each row'}{_caps(table)}")
         lines.append(f"  against  {_NEIGHBOURS[table['adjacency']]}")
         lines += [f"  column   {column} {kind}" for column, kind in table["columns"]]
-        lines += [f"  bounds   {column} {typed(low)} to {typed(high)}" for column, low, high in table["bounds"]]
+        lines += [f"  bounds   {column} {datasets.between_words(low, high)}" for column, low, high in table["bounds"]]
         asking = {word: said for word, said in dataset.asking.items() if word != datasets.BOUGHT}
         lines += [f"  SQL      {word} {_told(said)}" for word, said in asking.items()]
         if datasets.BOUGHT in dataset.asking:

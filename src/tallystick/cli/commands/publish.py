@@ -39,6 +39,7 @@ def plan(
     where: ask.Where = None,
     derive: ask.Derive = None,
     join: ask.Join = None,
+    other: ask.Other = None,
     rho: ask.Rho = None,
     epsilon: ask.Epsilon = None,
     delta: ask.Delta = None,
@@ -68,7 +69,7 @@ def plan(
     budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error, "pure": pure or None}
     budget = ask.shared_out(budget, times)
     caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to}
-    question = ask.TableOptions(measures, by, keys, private_keys, where, budget | caps, derive, join)
+    question = ask.TableOptions(measures, by, keys, private_keys, where, budget | caps, derive, join, other)
     sizes = _sizes(group_size)
     export.check_plan_file(out)
     with opened(ledger) as book:
@@ -119,6 +120,7 @@ def run(
     out: ask.Out = None,
     card: ask.CardFile = None,
     source: ask.Moved = None,
+    together: ask.Together = False,
     dry_run: DryRun = False,
     details: Details = False,
     quiet: Quiet = False,
@@ -132,7 +134,8 @@ def run(
     dataset, saved = export.read_saved(plan)
     files = export.Files(out, card)
     files.check(plan)
-    request = Request(Question(dataset, saved, account=account, source=source), key=key, why=why)
+    question = Question(dataset, saved, account=account, source=source, all_groups=together)
+    request = Request(question, key=key, why=why)
     about = {"ledger": place_of(ledger), "plan": str(plan), "why": why, "dry_run": dry_run}
     with opened(ledger) as book:
         with working("publishing") as tell:

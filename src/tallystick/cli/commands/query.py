@@ -20,6 +20,7 @@ def query(
     where: ask.Where = None,
     derive: ask.Derive = None,
     join: ask.Join = None,
+    other: ask.Other = None,
     rho: ask.Rho = None,
     epsilon: ask.Epsilon = None,
     delta: ask.Delta = None,
@@ -32,6 +33,7 @@ def query(
     card: ask.CardFile = None,
     account: ask.Payer = None,
     source: ask.Moved = None,
+    together: ask.Together = False,
     dry_run: DryRun = False,
     details: Details = False,
     quiet: Quiet = False,
@@ -45,7 +47,7 @@ def query(
 
     budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error, "pure": pure or None}
     caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to}
-    question = ask.TableOptions(measures, by, keys, private_keys, where, budget | caps, derive, join)
+    question = ask.TableOptions(measures, by, keys, private_keys, where, budget | caps, derive, join, other)
     files = Files(out, card)
     files.check(keys)
     about = {"ledger": place_of(ledger), "dataset": dataset, "why": why, "dry_run": dry_run, **question.to_data()}
@@ -54,7 +56,7 @@ def query(
             registered = datasets.find(dataset, book)
             (plan,) = question.plans(registered.opened(datasets.payer(registered, book, account)), registered)
             files.check_in(book, source)
-            what = Question.of(dataset, plan, account=account, source=source, is_new=True)
+            what = Question.of(dataset, plan, account=account, source=source, is_new=True, all_groups=together)
             in_sql = statement_of(plan.query, dataset)
             done = perform(Request(what, key=key, why=why), book, files, tell, dry_run=dry_run)
         facts = {**done.facts, "sql": in_sql}

@@ -33,6 +33,7 @@ def sql(
     explain: Annotated[bool, typer.Option("--explain", help="Cost and error only; opens no data.")] = False,
     out: ask.Out = None,
     card: ask.CardFile = None,
+    together: ask.Together = False,
     dry_run: DryRun = False,
     details: Details = False,
     quiet: Quiet = False,
@@ -55,7 +56,7 @@ def sql(
     with opened(ledger) as book:
         with working("asking") as tell:
             files.check_in(book)
-            request = Request(Statement(text, public_tables(named, book), account), cost, key, why)
+            request = Request(Statement(text, public_tables(named, book), account, together), cost, key, why)
             if explain:
                 facts = _explained(price(request, book).to_data())
             else:

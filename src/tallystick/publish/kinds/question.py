@@ -14,6 +14,7 @@ from tallystick.publish.datasets import find, payer
 from tallystick.publish.kinds import Kind
 from tallystick.publish.work import Work, plan_key
 from tallystick.tables.plan import Plan
+from tallystick.tables.release import require_all_groups
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -36,6 +37,8 @@ class Question(Kind):
     from its clients."""
     is_new: bool = False
     """True if it is a new release under a new key; else the plan and its data are the key."""
+    all_groups: bool = False
+    """True if the intervals of each column are to hold for all groups together."""
 
     @classmethod
     def of(cls, dataset: str, plan: Plan, **options: Any) -> Question:
@@ -50,7 +53,9 @@ class Question(Kind):
         account = payer(dataset, book, self.account)
         plan = self._plan(dataset, account)
         key = None if self.is_new else plan_key(plan, dataset)
-        return Work(account, dataset, request.why or "", request.key_or(key), plan)
+        if self.all_groups:
+            require_all_groups(plan)
+        return Work(account, dataset, request.why or "", request.key_or(key), plan, all_groups=self.all_groups)
 
     def _plan(self, dataset: Dataset, account: Account) -> Plan:
         plan = Plan.from_json(json.dumps(self.plan), account=account)

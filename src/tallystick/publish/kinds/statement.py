@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tallystick.cards import card
@@ -16,7 +16,11 @@ from tallystick.publish.outcome import Answer, Outcome, Payment
 from tallystick.publish.work import Work, released_table
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.progress import Progress
+from tallystick.tables.release import require_all_groups
+from tallystick.tables.reporting.columns import person
+from tallystick.tables.reporting.line import data_of
 from tallystick.tables.reporting.noise import warned
+from tallystick.tables.reporting.registered import other_people
 from tallystick.tables.sql import answer as answers
 from tallystick.tables.sql.statement import planned
 
@@ -37,6 +41,8 @@ class Statement(Kind):
     public: Mapping[str, PublicTable] = field(default_factory=dict)
     account: str | None = None
     """Who pays: an allowance or a block. None is the only allowance of who asks, or the population."""
+    all_groups: bool = False
+    """True if the intervals of each column are to hold for all groups together."""
 
     def work(self, request: Request, book: Ledger) -> StatementWork:
         """Return the statement, planned; its cost is its own, that of the request, or the registered one."""
@@ -48,7 +54,14 @@ class Statement(Kind):
         asked = answers.asked_as(statement, request.key)
         why = statement.options.given.get("why", request.why) or ""
         dataset = find(name, book)
-        return StatementWork(account, dataset, why, asked.key, asked.plan, statement, asked, names=asked.names)
+        others = other_people(statement.plan.query, dataset.about, person(statement.plan))
+        statement = statement.with_notes(others)
+        if self.all_groups:
+            require_all_groups(statement.plan)
+        return StatementWork(
+            account, dataset, why, asked.key, asked.plan, statement, asked, names=asked.names,
+            all_groups=self.all_groups,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,8 +108,11 @@ class StatementWork(Work):
             made = answers.answered(
                 self.statement, self.account, why=self.why or None, key=self._named, progress=progress
             )
+        made = replace(made, release=self.read(made.release))
         removed = [each.to_data() for each in made.removed()]
-        facts = {"plan_hash": made.release.plan.hash, "removed": removed, "effect": made.effect}
+        facts: dict[str, Any] = {"plan_hash": made.release.plan.hash, "removed": removed, "effect": made.effect}
+        facts |= {"standard_errors": made.standard_errors_shown(), "all_groups": self.all_groups}
+        facts["all_rows"] = data_of(made.release.all_rows())
         shown = {"notes": made.notes, "details": tuple(made.details())}
         found = {"table": released_table(made), "facts": facts, **shown}
         return Answer(self.outcome(made.release.receipt, fresh=made.fresh, **found), made, lambda: card(made))

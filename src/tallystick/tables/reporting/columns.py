@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tallystick.digits import typed
 from tallystick.printing import visible
 from tallystick.tables.aggregates import ColumnMeasure, Histogram
+from tallystick.tables.output import Columns, with_limits
 from tallystick.tables.reporting.limits import outside_parts
-from tallystick.tables.reporting.words import Touched, contribution
+from tallystick.tables.reporting.words import Touched, contribution, too_noisy_to_use
 from tallystick.tables.steps import EachRow
 
 if TYPE_CHECKING:
@@ -78,6 +80,13 @@ def described(query: Query, measure: Measure, who: str) -> str:
     if isinstance(measure, ColumnMeasure) and not outside_parts(query, [measure]):
         return measure.named
     return measure.said(who)
+
+
+def too_noisy(table: Columns, bounds: Mapping[str, tuple[float, float]]) -> str:
+    """Return which columns of a published table, with these public bounds, are too noisy to use, in a sentence."""
+    names = with_limits(table.columns, table.limited)
+    data = {names[name]: values for name, values in table.data.items()}
+    return too_noisy_to_use(data, {names[name]: ends for name, ends in bounds.items()}, table.groups)
 
 
 def measured(query: Query, who: str) -> dict[str, str]:

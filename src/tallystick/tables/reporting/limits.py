@@ -189,6 +189,39 @@ def limit_lines(
     return tuple(line for part in reported for line in REPORTS[type(part)].lines(part, reading))
 
 
+def all_rows(
+    query: Query, numbers: Mapping[Part, Noisy], confidence: float, most_rows: int | None = None
+) -> Line | None:
+    """Return the line on all rows in the groups, counted or over the limits; None if the plan did not pay for it.
+
+    ``most_rows`` is a public maximum of rows of one unit in the stored table. Without it the upper end is not known:
+    rows of a unit over the limits are counted up to ``seen_to`` (docs/theory/query-removed.md).
+    """
+    over = next((part for part in query.removed if isinstance(part, RowsOver)), None)
+    if over is None or RowsCounted() not in numbers:
+        return None
+    beyond, counted = numbers[over], numbers[RowsCounted()]
+    least, below = _with_counted(counted, beyond, 1.0, confidence)
+    value, lower, _ = _whole(least, least - below, 0.0)
+    upper = None
+    if most_rows is not None and all(step.kind in ROW_BY_ROW for step in query.table.steps):
+        # a unit that reached ``seen_to`` has at most most_rows - 1 rows over the limits, because one row counts
+        most, above = _with_counted(counted, beyond, max(1.0, (most_rows - 1) / over.seen_to), confidence)
+        upper = max(lower, math.ceil(most + above))
+    return Line(words.ALL_ROWS, value, lower, upper, label=words.ALL_ROWS, is_of_all=True)
+
+
+ROW_BY_ROW: Final = ("filter", "derive")
+"""Steps after which no unit has more rows than in the stored table."""
+
+
+def _with_counted(counted: Noisy, over: Noisy, times: float, confidence: float) -> tuple[float, float]:
+    """Return rows that count plus a multiple of those over the limits, and the half-width of their noise."""
+    errors, step = (counted.deviation, times * over.deviation), counted.scale + times * over.scale
+    half = half_width(over.law.deviations(confidence), errors, step)
+    return float(counted.column[0] + times * over.column[0]), half
+
+
 def _of_one(number: Noisy, whole: Noisy, confidence: float) -> tuple[Estimate, Estimate]:
     """Return the total of which a number is a part, and its share."""
     half = whole.half_width(1.0 - confidence)

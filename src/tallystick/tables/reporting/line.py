@@ -14,8 +14,17 @@ CELLS: Final = (
     "share", "share_lower", "share_upper", "too_noisy",
 )  # fmt: skip
 """Columns of ``table.about.csv``, in which each line is a row."""
-NOT_IN_DATA: Final = ("label", "seen_to", "limit", "is_of_groups")
+NOT_IN_DATA: Final = ("label", "seen_to", "limit", "is_of_groups", "is_of_all")
 """Fields that choose words. The sentence has them already."""
+
+
+def standard_error(column: str, error: float) -> list[Any]:
+    """Return the standard error of a column as a row with the columns ``CELLS``.
+
+    >>> standard_error("n", 22.4)[:2]
+    ['standard error of n', 22.4]
+    """
+    return [f"standard error of {column}", error, None, None, words.STANDARD_ERROR, *[None] * (len(CELLS) - 5)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,8 @@ class Line:
     """The limit per person that is exceeded; 0 if it is not one limit."""
     is_of_groups: bool = False
     """True if the limit is one on groups."""
+    is_of_all: bool = False
+    """True for the number of all rows, counted or not. Its upper end may be missing."""
 
     @property
     def too_noisy(self) -> bool:
@@ -77,3 +88,8 @@ class Line:
     def with_numbers(self) -> str:
         """Return the sentence with its numbers, even if they are too noisy to tell anything."""
         return words.numbers(self)
+
+
+def data_of(line: Line | None) -> dict[str, Any] | None:
+    """Return a line that may be missing as JSON data."""
+    return None if line is None else line.to_data()

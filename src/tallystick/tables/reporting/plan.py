@@ -163,10 +163,11 @@ def title(query: Query, name: str) -> str:
     return f"{visible(name)}{by}, groups found in the data" if query.columns else f"{visible(name)}, one total"
 
 
-def summary(plan: Plan, sizes: Sequence[int] = (), usual: Usual | None = None) -> list[str]:
+def summary(plan: Plan, sizes: Sequence[int] = (), usual: Usual | None = None, notes: Sequence[str] = ()) -> list[str]:
     """Return error, limits and bounds of a plan, as lines with a label each.
 
     ``sizes`` are rows in a group, for errors that depend on it. ``usual`` is a public size of a usual group.
+    ``notes`` follow from what the owner registered.
     """
     rows = {
         "Error": _error_lines(plan, sizes),
@@ -174,7 +175,7 @@ def summary(plan: Plan, sizes: Sequence[int] = (), usual: Usual | None = None) -
         "Groups": _group_lines(plan),
         "Limits": [capped(plan.query, person(plan))],
         "Bounds": bounded(plan.query),
-        "Note": [*_row_level(plan), *warnings(plan)],
+        "Note": [*_row_level(plan), *warnings(plan), *notes],
     }
     return [line for label, texts in rows.items() for line in labelled(label, texts)]
 

@@ -11,7 +11,7 @@ from tallystick.tables import layout
 from tallystick.tables.reporting import words
 from tallystick.tables.reporting.columns import capped, described, limit_in_all, limits_of, measured, person, touched
 from tallystick.tables.reporting.limits import outside_parts
-from tallystick.tables.reporting.line import Line
+from tallystick.tables.reporting.line import Line, standard_error
 from tallystick.tables.reporting.plan import column_lines
 
 if TYPE_CHECKING:
@@ -35,6 +35,10 @@ class Report:
     names: Mapping[str, str] = field(default_factory=dict)
     computed: tuple[str, ...] = ()
     intervals: bool = True
+    all_groups: bool = False
+    """True if the intervals of each column hold for all groups together."""
+    errors: Mapping[str, float] = field(default_factory=dict)
+    """Standard errors of columns by their names in the table, where all groups have the same."""
 
     @property
     def who(self) -> str:
@@ -47,6 +51,7 @@ class Report:
         ``noisy`` says which means are too noisy to use.
         """
         intervals = [words.NOISE_ONLY] if self.intervals else []
+        intervals += [words.ALL_GROUPS] if self.intervals and self.all_groups else []
         threshold = self.plan.threshold
         groups = "" if threshold is None else words.groups_shown(threshold, self.who)
         lines = [" ".join([*intervals, *filter(None, [noisy])]), groups, self.effect(limits)]
@@ -81,7 +86,7 @@ class Report:
         """Return what the numbers and their intervals are about, in sentences."""
         query = self.plan.query
         columns = [Line(self._name(name), did=described(query, each, self.who)) for name, each in query.measures]
-        meaning = words.interval_meaning(self.plan.threshold, self.who)
+        meaning = words.interval_meaning(self.plan.threshold, self.who, all_groups=self.all_groups)
         intervals = f" Intervals: {meaning}." if self.intervals else ""
         return f"Limits: {capped(query, self.who)}. {'; '.join(map(str, columns))}.{intervals}"
 
@@ -96,12 +101,21 @@ class Report:
         """
         said = {}
         if self.intervals:
-            said["every _lower and _upper"] = words.interval_meaning(self.plan.threshold, self.who)
-        said |= {self._name(name): did for name, did in measured(self.plan.query, self.who).items()}
+            said["every _lower and _upper"] = words.interval_meaning(
+                self.plan.threshold, self.who, all_groups=self.all_groups
+            )
+        said |= self.measured()
         said |= dict.fromkeys(self.computed, words.COMPUTED)
         said |= {words.NOISY_VALUES: noisy} if noisy else {}
         columns = [Line(name, did=did) for name, did in said.items()]
-        return [line.to_cells() for line in (*columns, *limits)]
+        return [
+            *(line.to_cells() for line in (*columns, *limits)),
+            *(standard_error(*each) for each in self.errors.items()),
+        ]
+
+    def measured(self) -> dict[str, str]:
+        """Return by name in the table what each measure is, what is done to its values, and which rows count."""
+        return {self._name(name): did for name, did in measured(self.plan.query, self.who).items()}
 
     def _name(self, measure: str) -> str:
         return self.names.get(measure, measure)

@@ -85,7 +85,7 @@ class UnitsOverCap(Count):
     by_rows: ClassVar[bool] = False
 
     def said(self, who: str) -> str:
-        return f"number of {plural(who)} with more rows in the group than the limit"
+        return f"number of {plural(who)} with more rows in the group than count there"
 
     def parts(self) -> tuple[Part, ...]:
         return (CellsOver(),)

@@ -55,5 +55,6 @@ def groups(grouped: Grouped) -> str:
 def page(table: Table, said: str | None = None) -> str:
     """Return the line of a table and its columns with their types and bounds, as HTML."""
     bounds = {name: f"{typed(low)} to {typed(high)}" for name, low, high in table.declared}
+    bounds |= {name: f"{first} to {last}" for name, first, last in table.periods}
     rows = [[visible(name), kind, bounds.get(name, "")] for name, kind in table.schema.columns]
     return f"<p>{html_text(said or line(table))}</p>{drawn(['column', 'type', 'bounds'], rows)}"

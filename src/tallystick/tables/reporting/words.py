@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tallystick.digits import percent_down, percent_up, plural, typed, with_error
+from tallystick.digits import down, percent_down, percent_up, plural, typed, with_error
 from tallystick.printing import escaped, visible
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 NOISE_ONLY: Final = "Intervals are for the privacy noise only."
 """The one line on intervals under a table."""
+ALL_GROUPS: Final = "Those of each column hold for all groups together."
+STANDARD_ERROR: Final = "standard deviation of the privacy noise of the column, the same in every group"
 INTERVALS: Final = (
     "95 % interval for the privacy noise only. It does not include the effect of limits and bounds, or sampling"
 )
@@ -29,6 +31,7 @@ UNITS: Final = "units"
 ROWS: Final = "rows"
 COUNTED: Final = "rows that count"
 COMPUTED: Final = "computed from released numbers, without its own interval"
+NO_INTERVAL: Final = "computed from released numbers in a way that has no interval, so it is not shown"
 SAID_FROM: Final = 0.01
 """Share from which the effect of limits and bounds is said under a table. Details have every share."""
 NOISY_VALUES: Final = "values too noisy to use"
@@ -99,6 +102,9 @@ def sentence(line: Line) -> str:
 
 def numbers(line: Line) -> str:
     """Return how much a limit changed, of how much, even if the noise hides it."""
+    if line.is_of_all:
+        known = "" if line.upper is not None else f"; {UPPER_NOT_KNOWN}"
+        return f"{_ends(line)} {line.what}{known}"
     number = f"about {_value(line)}" if line.lower else f"at most {line.upper:,}"
     if line.total is None or line.share_lower is None or line.share_upper is None:
         return f"{number} {visible(line.what)}"
@@ -109,10 +115,23 @@ def numbers(line: Line) -> str:
 
 def number_cells(line: Line) -> list[str]:
     """Return number, total and share of a line, as cells of a table."""
+    if line.is_of_all:
+        return [_ends(line), "", "" if line.upper is not None else UPPER_NOT_KNOWN]
     number = _value(line) if line.lower else f"0 to {line.upper:,}"
     if line.total is None or line.share_lower is None or line.share_upper is None:
         return [number, "", ""]
     return [number, _total(line), "too noisy to tell" if line.too_noisy else _share(line)]
+
+
+ALL_ROWS: Final = "rows in all, with those over the limits"
+UPPER_NOT_KNOWN: Final = "upper end not known"
+
+
+def _ends(line: Line) -> str:
+    """Return the interval of a number that may have no known upper end."""
+    if line.upper is None:
+        return f"at least {line.lower or 0:,}"
+    return f"{line.lower or 0:,} to {line.upper:,}"
 
 
 def _share(line: Line) -> str:
@@ -141,6 +160,8 @@ def explain(line: Line) -> str:
         return line.did
     if line.too_noisy:
         return f"{line}: {TOO_NOISY}"
+    if line.is_of_all:
+        return f"{line}: {INTERVAL}"
     return f"{line}: {INTERVAL if line.limit else LIMITED}"
 
 
@@ -329,7 +350,9 @@ def rows_over(line: Line, who: str, touched: Touched) -> str:
     """Return how many rows are over the limits, and what that does to the columns of the table."""
     of_rows = "of rows" if line.total is not None else "rows"
     if is_certain(line):
-        over = f"At least {_least(line)} {of_rows} are over the limits per {who}"
+        more = "more rows" if touched.added else "rows"
+        share = "" if line.total is None else f" ({percent_down(line.share_lower or 0.0)} of rows)"
+        over = f"At least {down(line.lower or 0)} {more}{share} are over the limits per {who}"
         return f"{over}{_done_to(touched, who, is_certain=True)}."
     seen = f" (counting at most {line.seen_to:,} such rows of {article(who)} {who})" if line.seen_to else ""
     over = f"Up to {_most(line)} {of_rows} may be over the limits per {who}{seen}"
@@ -423,12 +446,14 @@ def not_measured(*, limits: bool, bounds: bool) -> str:
 # Intervals, groups, limits.
 
 
-def interval_meaning(threshold: int | None, who: str = "unit") -> str:
+def interval_meaning(threshold: int | None, who: str = "unit", *, all_groups: bool = False) -> str:
     """Return the meaning of a table's intervals; ``threshold`` is the least number of a group shown, if any.
 
     >>> interval_meaning(None) == INTERVALS
     True
     """
+    if all_groups:
+        return f"{INTERVALS}. {ALL_GROUPS.removesuffix('.')}"
     return INTERVALS if threshold is None else f"{INTERVALS}. {groups_shown(threshold, who).removesuffix('.')}"
 
 

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 from sqlglot import exp
 
+from tallystick.tables.keyset import PublicTable
 from tallystick.tables.sql.catalogue import Known
-from tallystick.tables.sql.intervals import Ends, columns_of, ends_of
+from tallystick.tables.sql.intervals import LATER, TOTAL, Ends, columns_of, ends_of
 from tallystick.tables.sql.outside import Outside
 from tallystick.tables.sql.relations import free_name
 from tallystick.tables.sql.tree import Text, children
@@ -33,9 +35,9 @@ _FORBIDDEN: Final = (exp.Join, exp.Values, exp.Exists, exp.Union, exp.Except, ex
 class Released:
     """A question whose answer is a table, and what is made of that table afterwards.
 
-    ``plain`` are the output columns that are a column of the release as it is (they keep their intervals), ``noisy``
-    those with noise in them. Where a SELECT stands around another, ``ends`` says what the inner one calls the ends of
-    their intervals.
+    ``limited`` are the outputs that limits per person touch, ``noisy`` those with noise in them. ``plain`` are those
+    that are a column of the release as it is (they keep their intervals). Where a SELECT stands around another,
+    ``ends`` says what the inner one calls the ends of their intervals.
     """
 
     text: Text
@@ -45,12 +47,21 @@ class Released:
     after: exp.Select
     names: tuple[str, ...]
     noisy: frozenset[str]
+    limited: frozenset[str] = frozenset()
     plain: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     alias: str = ""
     ends: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    labels: frozenset[str] = frozenset()
+    """Outputs that are texts, truth values or places in an order, such as RANK() OVER (...): not amounts."""
+    inside: Mapping[tuple[str, str], exp.Expr] = field(default_factory=dict)
+    """Ends of intervals that SELECTs inside this one use: columns of the released table, and what they are ends of."""
+    made_of: Mapping[str, exp.Expr] | None = None
+    """Outputs as expressions of the released columns; None where the SELECT reads the released table itself."""
     has_computed: bool = True
     """False if what is computed from released numbers has no interval, as in answers of earlier versions."""
+    hides_computed: bool = True
+    """True if what is computed without an interval has no value; earlier versions showed it."""
 
     def called(self, alias: str, columns: list[str]) -> Released:
         """Return the released table under an alias, with new names for the first columns where given."""
@@ -69,7 +80,11 @@ class Released:
             names=names,
             after=exp.select(*(exp.column(name, quoted=True) for name in names)).from_(inner),
             noisy=frozenset(renamed[name] for name in self.noisy),
-            plain={renamed[name]: self.plain[name] for name in ends},
+            limited=frozenset(renamed[name] for name in self.limited),
+            labels=frozenset(renamed[name] for name in self.labels),
+            inside={**self.inside, **self._made_inside()},
+            made_of={renamed[name]: value for name, value in self._made_of().items()},
+            plain={renamed[name]: self.plain[name] for name in ends if name in self.plain},
             ends={renamed[name]: pair for name, pair in ends.items()},
         )
 
@@ -92,15 +107,24 @@ class Released:
         tree.set("from_", exp.From(this=exp.alias_(exp.Subquery(this=inner), RELEASED, table=True)))
         names = named_outputs(tree, self.names)
         made = list(zip(names, tree.expressions, strict=True))
-        noisy = frozenset(name for name, value in made if value.find(exp.AggFunc) or self._noisy(value))
+        noisy = frozenset(name for name, value in made if value.find(exp.AggFunc) or _reads(value, self.noisy))
+        limited = frozenset(name for name, value in made if _reads(value, self.limited))
+        if self.limited:  # which rows an aggregate sees can depend on them
+            limited |= {name for name, value in made if value.find(exp.AggFunc)}
         passed = {} if _adds_up(tree) else _passed(made, list(ends))
-        plain = {new: self.plain[old] for new, old in passed.items()}
+        plain = {new: self.plain[old] for new, old in passed.items() if old in self.plain}
         own = {new: ends[old] for new, old in passed.items()}
-        return replace(self, after=tree, names=names, noisy=noisy, plain=plain, ends=own)
+        labels = frozenset(name for name, value in made if is_label(value.unalias(), self.labels))
+        over = {} if _merges(tree) else _over(made, self._made_of())
+        return replace(
+            self, after=tree, names=names, noisy=noisy, limited=limited, labels=labels, plain=plain, ends=own,
+            inside={**self.inside, **self._made_inside()},
+            made_of=over,
+        )  # fmt: skip
 
     def _inner(self) -> tuple[exp.Select, dict[str, tuple[str, str]]]:
         """This answer inside another SELECT, and what the ends of intervals are called there: no name of a column."""
-        tree, taken = self.after.copy(), list(self.names)
+        tree, taken = self._with_values(), list(self.names)
         ends: dict[str, tuple[str, str]] = {}
         for name, stored in self._stored().items():
             hidden = free_name(f"lower end of {name}", taken), free_name(f"upper end of {name}", taken)
@@ -114,16 +138,12 @@ class Released:
         group = tree.args.get("group")
         for key in children(group, "expressions") if group is not None else ():
             for column in key.find_all(exp.Column):
-                if self._noisy(column):
+                if _reads(column, self.noisy):
                     raise self.text.refused(
                         f"GROUP BY {column.name}", column,
                         f"{self.query.table.unit} in the inner GROUP BY, so that one unit's rows are added up",
                         why="it is a noisy number, and nearly every row would be a separate group",
                     )  # fmt: skip
-
-    def _noisy(self, value: exp.Expr) -> bool:
-        names = {name.casefold() for name in self.noisy}
-        return any(column.name.casefold() in names for column in value.find_all(exp.Column))
 
     @property
     def unchanged(self) -> bool:
@@ -137,15 +157,21 @@ class Released:
         """The answer; columns of the release that are left as they are have their intervals beside them."""
         data, ends = {**release.data, **self._found(release)}, self._ends()
         if self.unchanged:
-            shown = {name: column for own in self.names for name, column in {own: self.plain[own], **ends[own]}.items()}
-            return list(shown), list(zip(*(data[column] for column in shown.values()), strict=True))
+            columns = {
+                name: column for own in self.names for name, column in {own: self.plain[own], **ends[own]}.items()
+            }
+            return list(columns), list(zip(*(data[column] for column in columns.values()), strict=True))
         kinds = {name: self.query.table.schema.type_of(name) for name in self.query.columns}
         stored = [(name, kinds.get(name, "number")) for name in data]
         with Outside({RELEASED: (stored, zip(*data.values(), strict=True))}) as outside:
             names, rows = outside.rows(self._shown())
         order = [name for own in self.names for name in (own, *ends[own])]
         places = [names.index(name) for name in order]
-        return order, [tuple(_whole(row[i]) for i in places) for row in rows]
+        hidden = set(self.computed) - self.labels if self.hides_computed else set()
+        shown = [name not in hidden for name in order]
+        return order, [
+            tuple(_whole(row[i]) if is_in else None for is_in, i in zip(shown, places, strict=True)) for row in rows
+        ]
 
     def rehearse(self) -> None:
         """Before anything is charged: what is done afterwards fits a released table, here one without rows."""
@@ -153,7 +179,7 @@ class Released:
             return
         stored = [(name, self.query.table.schema.type_of(name)) for name in self.query.columns]
         stored += [(f"{field}{end}", "number") for field in self._fields() for end in ("", "_lower", "_upper")]
-        stored += [(end, "number") for pair in self._hidden().values() for end in pair]
+        stored += [(end, "number") for pair in (*self._hidden().values(), *self.inside) for end in pair]
         with Outside({RELEASED: (stored, ())}) as outside:
             outside.rows(self._shown())
 
@@ -162,19 +188,40 @@ class Released:
 
     def _made(self) -> dict[str, exp.Expr]:
         """The outputs that are computed from released numbers and have an interval, with their expressions."""
-        is_direct = isinstance(self.after.args["from_"].this, exp.Table)
-        if not self.has_computed or not is_direct or _adds_up(self.after):
+        if not self.has_computed:
             return {}
-        fields, made = frozenset(self._fields()), {}
-        for name, each in zip(self.names, self.after.expressions, strict=True):
-            value = each.unalias()
-            if name in self.noisy and name not in self.plain and columns_of(value, fields):
-                made[name] = value
-        return made
+        fields = frozenset(self._fields())
+        own = {name: value for name, value in self._made_of().items() if name in self.noisy}
+        new = {name: value for name, value in own.items() if name not in self.plain and name not in self.ends}
+        return {name: value for name, value in new.items() if self._is_known(value) and columns_of(value, fields)}
+
+    def _made_of(self) -> Mapping[str, exp.Expr]:
+        """The outputs as expressions of the released columns; none where rows are merged."""
+        if self.made_of is not None:
+            return self.made_of
+        if _merges(self.after):
+            return {}
+        return {name: each.unalias() for name, each in zip(self.names, self.after.expressions, strict=True)}
+
+    def _made_inside(self) -> dict[tuple[str, str], exp.Expr]:
+        """The ends of computed outputs as columns of the released table, for a SELECT around this one."""
+        made = self._made()
+        return {pair: made[name] for name, pair in self._hidden().items()}
+
+    def _is_known(self, value: exp.Expr) -> bool:
+        """True if the form of the answer gives intervals to all nodes of an expression."""
+        if not self.hides_computed:
+            return self.made_of is None and value.find(*LATER) is None
+        if self.made_of is not None:
+            return value.find(exp.Window) is None
+        if value.find(exp.Window) is None:
+            return True
+        # a sum over all groups is that of all that there are only if none was chosen
+        return isinstance(self.query.keys, PublicTable) and self.after.args.get("where") is None
 
     def _hidden(self) -> dict[str, tuple[str, str]]:
         """Columns of the released table that hold the ends of those outputs, under names that no other has."""
-        taken = [*self.names, *self.query.columns, *self._fields()]
+        taken = [*self.names, *self.query.columns, *self._fields(), *(end for pair in self.inside for end in pair)]
         return {
             name: (free_name(f"lower end of {name}", taken), free_name(f"upper end of {name}", taken))
             for name in self._made()
@@ -183,17 +230,29 @@ class Released:
     def _found(self, release: Release | Shown) -> dict[str, list[Any]]:
         """The ends of what is computed from released numbers, as columns of the released table."""
         found: dict[str, list[Any]] = {}
-        for name, value in self._made().items():
+        inside = self.inside if self.hides_computed else {}
+        for pair in self.inside.keys() - inside.keys():  # answers of earlier versions show all values inside
+            found |= {end: [0.0] * len(release.rows) for end in pair}
+        for pair, value in {**inside, **self._made_inside()}.items():
             ends = ends_of(value, self._known(release, value), len(release.rows))
-            for column, numbers in zip(self._hidden()[name], ends, strict=True):
+            for column, numbers in zip(pair, ends, strict=True):
                 found[column] = [None if number != number else number for number in numbers.tolist()]
         return found
 
     def _known(self, release: Release | Shown, value: exp.Expr) -> dict[str, Ends]:
         """The intervals of the columns in an expression, which hold together at the usual confidence."""
         named = columns_of(value, frozenset(self._fields())) or frozenset()
-        estimates = release.estimates(confidence=1.0 - (1.0 - CONFIDENCE) / len(named))
-        return {name: Ends(estimates[name].lower, estimates[name].upper) for name in named}
+        confidence = release.level(1.0 - (1.0 - CONFIDENCE) / len(named))
+        estimates, known = release.estimates(confidence=confidence), dict[str, Ends]()
+        for name in named:
+            if name.startswith(TOTAL):
+                lower, upper = release.total_of(name.removeprefix(TOTAL), confidence=confidence)
+                known[name] = Ends(np.full(len(release.rows), lower), np.full(len(release.rows), upper))
+                continue
+            each = estimates[name]
+            is_hidden = np.isnan(each.value) & self.hides_computed
+            known[name] = Ends(*(np.where(is_hidden, np.nan, end) for end in (each.lower, each.upper)))
+        return known
 
     @property
     def computed(self) -> tuple[str, ...]:
@@ -207,15 +266,22 @@ class Released:
 
     def _shown(self) -> exp.Select:
         """SELECT that is run: the outputs, and after them the ends of their intervals."""
+        tree = self._with_values()
+        for pair in self._ends().values():
+            for name, column in pair.items():
+                tree.select(exp.alias_(exp.column(column, quoted=True), name, quoted=True), copy=False)
+        return tree
+
+    def _with_values(self) -> exp.Select:
+        """The SELECT with no value where a computed number has no interval."""
         tree = self.after.copy()
-        for name, (lower, _) in self._hidden().items():  # a number without an interval is none
+        hidden = self._hidden()
+        _expose(tree, [end for pair in hidden.values() for end in pair])
+        for name, (lower, _) in hidden.items():
             place = self.names.index(name)
             ends = exp.Is(this=exp.column(lower, quoted=True), expression=exp.Null())
             value = exp.Case(ifs=[exp.If(this=ends, true=exp.Null())], default=tree.expressions[place].unalias())
             tree.expressions[place].replace(exp.alias_(value, name, quoted=True))
-        for pair in self._ends().values():
-            for name, column in pair.items():
-                tree.select(exp.alias_(exp.column(column, quoted=True), name, quoted=True), copy=False)
         return tree
 
     def _stored(self) -> dict[str, tuple[str, str]]:
@@ -223,12 +289,8 @@ class Released:
         if self.after.args.get("distinct"):
             return {}
         fields = self._fields()
-        own = {
-            name: self.ends.get(name, (f"{column}_lower", f"{column}_upper"))
-            for name, column in self.plain.items()
-            if column in fields
-        }
-        return own | self._hidden()
+        own = {name: (f"{column}_lower", f"{column}_upper") for name, column in self.plain.items() if column in fields}
+        return own | dict(self.ends) | self._hidden()
 
     def _ends(self) -> dict[str, dict[str, str]]:
         """For each output the names of its interval and their columns inside; none where a name is taken."""
@@ -239,6 +301,12 @@ class Released:
             if not taken & {end.casefold() for end in pair}:
                 found[name] = pair
         return found
+
+
+def _reads(value: exp.Expr, columns: frozenset[str]) -> bool:
+    """True if an expression names one of some columns."""
+    names = {name.casefold() for name in columns}
+    return any(column.name.casefold() in names for column in value.find_all(exp.Column))
 
 
 def _adds_up(tree: exp.Select) -> bool:
@@ -261,6 +329,77 @@ def _passed(made: list[tuple[str, exp.Expr]], inner: list[str]) -> dict[str, str
         for name, value in columns.items()
         if isinstance(value, exp.Column) and value.name.casefold() in known.keys() - other
     }
+
+
+def _expose(tree: exp.Select, columns: list[str]) -> None:
+    """Let every SELECT inside one pass on columns of the released table."""
+    source = tree.args["from_"].this
+    if isinstance(source, exp.Table):
+        return
+    inner = source.this
+    for name in columns:
+        inner.select(exp.alias_(exp.column(name, quoted=True), name, quoted=True), copy=False)
+    _expose(inner, columns)
+
+
+MOST_NODES: Final = 200
+"""Nodes of an expression of released columns that has an interval, at most."""
+
+
+def _over(made: list[tuple[str, exp.Expr]], inside: Mapping[str, exp.Expr]) -> dict[str, exp.Expr]:
+    """Return outputs as expressions of the released columns, as far as it is clear what each name in them means.
+
+    A name that is also that of another output is not used.
+    """
+    known = {name.casefold(): value for name, value in inside.items()}
+    renamed = {name.casefold() for name, value in made if _column_name(value.unalias()) != name.casefold()}
+    found = {}
+    for name, value in made:
+        clear = {each: inner for each, inner in known.items() if each == name.casefold() or each not in renamed}
+        standing = _standing(value.unalias(), clear)
+        if standing is not None:
+            found[name] = standing
+    return found
+
+
+def _column_name(value: exp.Expr) -> str:
+    return str(value.name).casefold() if isinstance(value, exp.Column) else ""
+
+
+def _standing(value: exp.Expr, known: Mapping[str, exp.Expr]) -> exp.Expr | None:
+    """An expression with its columns exchanged for what they are inside.
+
+    None if one of them is not known, or if it would be long: texts that are put together double at every level.
+    """
+    inside = [known.get(column.name.casefold()) for column in value.find_all(exp.Column)]
+    if any(each is None for each in inside) or sum(len(list(each.walk())) for each in inside if each) > MOST_NODES:
+        return None
+
+    def inner(node: exp.Expr) -> exp.Expr:
+        return exp.Paren(this=known[node.name.casefold()].copy()) if isinstance(node, exp.Column) else node
+
+    return value.transform(inner)
+
+
+def _merges(tree: exp.Select) -> bool:
+    """True if one row of a SELECT can stand for several."""
+    return _adds_up(tree) or tree.args.get("distinct") is not None
+
+
+def is_label(value: exp.Expr, labels: frozenset[str]) -> bool:
+    """True if an output is a text, a truth value or a place in an order, or one of the ``labels`` inside."""
+    if isinstance(value, exp.Column):
+        return value.name.casefold() in {name.casefold() for name in labels}
+    if isinstance(value, exp.Case):
+        chosen = [each.args["true"] for each in value.args["ifs"]] + [value.args.get("default")]
+        return all(each is None or isinstance(each, exp.Null) or each.is_string for each in chosen)
+    if isinstance(value, exp.Paren):
+        return is_label(value.this, labels)
+    is_place = isinstance(value, exp.Window) and isinstance(value.this, _RANKS)
+    return is_place or isinstance(value, exp.Predicate | exp.Connector | exp.Not)
+
+
+_RANKS: Final = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
 
 
 def _whole(value: Any) -> Any:

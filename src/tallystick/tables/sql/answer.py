@@ -32,13 +32,13 @@ from tallystick.tables.keyset import PublicTable, public_table
 from tallystick.tables.output import Columns, csv_text
 from tallystick.tables.release import CONFIDENCE, Release
 from tallystick.tables.reporting import words
+from tallystick.tables.reporting.columns import too_noisy
 from tallystick.tables.reporting.limits import limit_lines
-from tallystick.tables.reporting.line import CELLS, Line
+from tallystick.tables.reporting.line import CELLS, Line, data_of
 from tallystick.tables.reporting.plan import cost_words, details, labelled, summary
 from tallystick.tables.reporting.report import Report
-from tallystick.tables.reporting.words import too_noisy_to_use
 from tallystick.tables.run import Forms, answered_before, asked_before, release
-from tallystick.tables.sources import COMPUTED, JOINED, Names, identity, public_file
+from tallystick.tables.sources import COMPUTED, JOINED, Names, identity, public_file, says_limited
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.one_form import OneForm, one_form
 from tallystick.tables.sql.statement import Statement, planned
@@ -85,8 +85,9 @@ class Answered(Columns):
     @property
     def _released(self) -> Released:
         """Steps on the released table: as earlier versions made it, if they stored the answer."""
-        released = self.statement.released
-        return released if self.release.answer.get(COMPUTED) else replace(released, has_computed=False)
+        answer = self.release.answer
+        has_computed, hides = bool(answer.get(COMPUTED)), says_limited(answer)
+        return replace(self.statement.released, has_computed=has_computed, hides_computed=hides)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -102,6 +103,11 @@ class Answered(Columns):
         return tuple(name for name, column in released.plain.items() if column in fields)
 
     @property
+    def limited(self) -> frozenset[str]:
+        """The columns that limits per person touch."""
+        return self.statement.released.limited if says_limited(self.release.answer) else frozenset()
+
+    @property
     def fresh(self) -> bool:
         """True if it was released now; otherwise it is the answer that the record had, and nothing was charged."""
         return self.release.fresh
@@ -109,7 +115,8 @@ class Answered(Columns):
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for a person about these numbers."""
-        return (*self.statement.notes, *self._report.notes(self.removed(), self._noisy))
+        statement = replace(self.statement, released=self._released)
+        return (*statement.notes, *self._report.notes(self.removed(), self._noisy))
 
     @property
     def effect(self) -> str:
@@ -118,7 +125,7 @@ class Answered(Columns):
 
     def details(self) -> list[str]:
         """Return what limits and bounds changed and what each column is, as lines for a terminal."""
-        return self._report.details(self.removed())
+        return self._report.details(self.changes)
 
     @property
     def _noisy(self) -> str:
@@ -126,7 +133,7 @@ class Answered(Columns):
         fields = self.statement.released.query.fields
         shown = {name: fields.get(column) for name, column in self.statement.released.plain.items()}
         kept = {name: ends for name, ends in public_bounds(shown).items() if f"{name}_lower" in self.data}
-        return too_noisy_to_use(self.data, kept, self.groups)
+        return too_noisy(self, kept)
 
     def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Line, ...]:
         """Numbers left out by caps and bounds, as ``Release.removed`` says it, under the statement's own names."""
@@ -136,9 +143,15 @@ class Answered(Columns):
         found: dict[Part, Noisy] = {part: numbers[self.form.part(part)] for part in parts}
         return limit_lines(parts, found, confidence, self._report.who)
 
+    @property
+    def changes(self) -> tuple[Line, ...]:
+        """Return what limits and bounds left out, and the number of all rows."""
+        found = self.release.all_rows()
+        return (*self.removed(), *([] if found is None else [found]))
+
     def about_csv(self) -> str:
         """Meaning of the columns and intervals and what the caps left out, as CSV text."""
-        return csv_text(CELLS, self._report.about(self.removed(), self._noisy))
+        return csv_text(CELLS, self._report.about(self.changes, self._noisy))
 
     @property
     def called(self) -> dict[str, str]:
@@ -149,7 +162,26 @@ class Answered(Columns):
     def _report(self) -> Report:
         """Report beside the table, each measure under the name of the column that shows it."""
         released = self._released
-        return Report(self.statement.plan, _outputs(self.statement), released.computed, released.intervals)
+        computed = tuple(self.headers[name] for name in released.computed)
+        return Report(
+            self.statement.plan, _outputs(self.statement, self.headers), computed, released.intervals,
+            all_groups=self.all_groups, errors=self.standard_errors_shown(),
+        )  # fmt: skip
+
+    def standard_errors_shown(self) -> dict[str, float]:
+        """Standard deviations of the noise of the columns that are shown as they are, where groups have the same."""
+        found, names = self.release.standard_errors(), {} if self.form is None else self.form.names
+        own = {name: names.get(column, column) for name, column in self.statement.released.plain.items()}
+        return {self.headers[name]: found[column] for name, column in own.items() if column in found}
+
+    def for_all_groups(self) -> Answered:
+        """Return the answer with intervals that hold for all groups of a column together."""
+        return replace(self, release=self.release.for_all_groups())
+
+    @property
+    def all_groups(self) -> bool:
+        """True if the intervals of each column hold for all groups together."""
+        return self.release.all_groups
 
     @property
     def cost(self) -> str:
@@ -169,7 +201,9 @@ class Answered(Columns):
             "format": "tallystick/sql/1",
             **content,
             "notes": list(self.notes),
+            "standard_errors": self.standard_errors_shown(),
             "removed": removed,
+            "all_rows": data_of(self.release.all_rows()),
             "receipt": receipt,
         }
 
@@ -197,11 +231,11 @@ def called(statement: Statement, form: OneForm | None) -> dict[str, str]:
     return {inside.get(column, column): outputs for column, outputs in _outputs(statement).items()}
 
 
-def _outputs(statement: Statement) -> dict[str, str]:
-    """By column of the question, the outputs that show it as it is."""
+def _outputs(statement: Statement, headers: Mapping[str, str] | None = None) -> dict[str, str]:
+    """By column of the question, the outputs that show it as it is; ``headers`` are their names in outputs."""
     shown: dict[str, list[str]] = {}
     for name, column in statement.released.plain.items():
-        shown.setdefault(column, []).append(name)
+        shown.setdefault(column, []).append(name if headers is None else headers[name])
     return {column: ", ".join(outputs) for column, outputs in shown.items()}
 
 

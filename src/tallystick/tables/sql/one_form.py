@@ -98,6 +98,14 @@ class Shown(Columns):
             if own in found
         }
 
+    def level(self, confidence: float) -> float:
+        """Confidence of one interval, so that those of all groups hold together if they are joint."""
+        return self.release.level(confidence)
+
+    def total_of(self, field: str, *, confidence: float) -> tuple[float, float]:
+        """Interval of the sum of a column over all groups."""
+        return self.release.total_of(self.names[field], confidence=confidence)
+
 
 def one_form(plan: Plan, query: Query) -> OneForm:
     """The form of a planned question, at the same cost. ``query`` is the question before it had a cost."""
@@ -164,7 +172,7 @@ def _written(data: Any) -> str:
 
 def _table(table: Table, wanted: Names) -> tuple[Table, Names]:
     """A table with its steps in one form; derived columns that a partner shares have the names ``wanted`` there."""
-    made = replace(table, schema=table.base, stored=None, steps=(), declared=()).per_unit()
+    made = replace(table, schema=table.base, stored=None, steps=(), declared=(), periods=()).per_unit()
     names = {name: name for name in table.base.names}
     last = {step.name: i for i, step in enumerate(table.steps) if step.kind == "derive"}
     run: list[tuple[Step, str]] = []

@@ -25,7 +25,7 @@ from tallystick.tables.local import told_of_joins
 from tallystick.tables.measures import count, count_units, mean, quantile, standard_deviation, sum, variance
 from tallystick.tables.schema import Schema, declared_number
 from tallystick.tables.sources import of_source
-from tallystick.tables.sql.after import RELEASED, Released, copied, finished
+from tallystick.tables.sql.after import RELEASED, Released, copied, finished, is_label
 from tallystick.tables.sql.bounds import limits_of, no_bounds
 from tallystick.tables.sql.options import Options
 from tallystick.tables.sql.relations import Relation, free_name, function_name, in_own_words
@@ -112,9 +112,13 @@ class Aggregation:
         query = self._question()
         plain = {name: value.name for name, value in outputs if isinstance(value, exp.Column)}
         noisy = frozenset(name for name, value in outputs if _measured(value, self.measures))
+        touched = {name: measure for name, measure in query.measures if query.is_limited(measure)}
+        limited = frozenset(name for name, value in outputs if _measured(value, touched))
+        labels = frozenset(name for name, value in outputs if is_label(value, frozenset()))
         return Released(
-            self.text, query, self.relation.known, self.relation.uses, after, names, noisy, plain, tuple(self.notes)
-        )
+            self.text, query, self.relation.known, self.relation.uses, after, names, noisy, limited, plain,
+            tuple(self.notes), labels=labels,
+        )  # fmt: skip
 
     # ---- GROUP BY
 
@@ -598,7 +602,8 @@ def _said_of_caps(table: Any, tables: tuple[str, ...]) -> str:
     most = " with ".join(words.format(cap) for words, cap in caps if cap is not None)
     return (
         f"{' and '.join(tables)} together: one {table.unit} counts in at most {most}, by the larger limits of these "
-        "tables or what OPTIONS(max_groups_contributed=, max_rows_per_group=, max_rows_contributed=) say"
+        "tables (a limit that only one of them has holds for both, and can leave out more rows) or what "
+        "OPTIONS(max_groups_contributed=, max_rows_per_group=, max_rows_contributed=) say"
     )
 
 

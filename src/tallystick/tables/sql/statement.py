@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from tallystick.tables.budget import AMOUNTS
 from tallystick.tables.denial import example_prices, is_payable
 from tallystick.tables.epsilon_alone import is_unstated, stated_costs
 from tallystick.tables.keyset import PrivateKeys
-from tallystick.tables.reporting.words import COMPUTED
+from tallystick.tables.reporting.words import COMPUTED, NO_INTERVAL
 from tallystick.tables.sql import units
 from tallystick.tables.sql.after import Released
 from tallystick.tables.sql.catalogue import Catalogue, default_price
@@ -46,8 +46,15 @@ class Statement:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for a person about this answer."""
-        computed = ", ".join(self.released.computed)
-        return (*dict.fromkeys(self.released.notes), *([f"{computed}: {COMPUTED}"] if computed else []))
+        hides, labels = self.released.hides_computed, self.released.labels
+        shown = [name for name in self.released.computed if name in labels or not hides]
+        hidden = [name for name in self.released.computed if name not in shown]
+        said = [f"{', '.join(names)}: {what}" for names, what in ((shown, COMPUTED), (hidden, NO_INTERVAL)) if names]
+        return (*dict.fromkeys(self.released.notes), *said)
+
+    def with_notes(self, notes: Iterable[str]) -> Statement:
+        """Return the statement with more notes for a person."""
+        return replace(self, released=replace(self.released, notes=(*self.released.notes, *notes)))
 
 
 def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:

@@ -168,7 +168,7 @@ class Release:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns, as files have them: ``n_limited`` if limits per person can leave rows out of ``n``."""
+        """The names of the columns as files have them: ``n_limited`` if limits can leave rows out of ``n``."""
         return tuple(self.outcome["table"]["columns"])
 
     @property

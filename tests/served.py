@@ -73,13 +73,15 @@ class Service:
         """The ledger, for the user who operates the service."""
         return ts.Ledger(self.place, create=False, config=self.config)
 
-    def start(self) -> None:
-        """Start the keeper, and wait until it answers."""
+    def start(self, most_files: int | None = None) -> None:
+        """Start the keeper, with a soft limit on open files if one is given, and wait until it answers."""
         settings = Settings(self.place, str(self.state), **self.options)
         environment = {**os.environ, "TALLYSTICK_CONFIG_DIR": str(self.config)}
         command = [sys.executable, "-P", *self.program, settings.to_json()]
-        log = open(self.folder / "keeper.log", "a")  # noqa: SIM115
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
+        if most_files is not None:
+            command = ["sh", "-c", f'ulimit -S -n {most_files}; exec "$@"', "sh", *command]
+        with open(self.folder / "keeper.log", "a") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line == "ready\n", (line, self.log())

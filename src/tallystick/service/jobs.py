@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import IdempotencyConflict, InvalidInput, Refused, Unavailable
+from tallystick.place import shown
 from tallystick.service.protocol import RUNNING as RUNNING
 from tallystick.service.protocol import WAITING as WAITING
 
@@ -109,8 +110,8 @@ class Jobs:
         except sqlite3.DatabaseError:
             self._database.close()
             raise Unavailable(
-                f"{path} is damaged. Move it away to start without it: jobs that waited and suspensions are lost, and "
-                "charges that ran end with their lease. The ledger is not affected"
+                f"{shown(path)} is damaged. Move it away to start without it: jobs that waited and suspensions are "
+                "lost, and charges that ran end with their lease. The ledger is not affected"
             ) from None
 
     def _prepare(self) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,17 +26,6 @@ from tallystick.service.rates import Metered, Rate
 from tallystick.service.template import Child
 
 
-@contextlib.contextmanager
-def few_files(most: int) -> Iterator[None]:
-    """Start processes with a soft limit on open files, as most systems do."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
 def connected(service: Service) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(60)
@@ -48,8 +35,7 @@ def connected(service: Service) -> socket.socket:
 
 def test_many_connections_neither_end_the_keeper_nor_fail_a_job(fresh: Service) -> None:
     write_visits(fresh.data / "visits.csv", 100_000)
-    with few_files(100):
-        fresh.start()
+    fresh.start(most_files=100)  # most systems have a soft limit
     with contextlib.ExitStack() as held, fresh.calling("ann") as ann:
         number = ann.ask("submit", request=statement(rho=0.01), name=None, wait=0, population=None)["job"]["id"]
         for _ in range(400):

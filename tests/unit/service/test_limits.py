@@ -22,7 +22,7 @@ def test_a_job_that_takes_too_much_processor_time_is_paid_and_closes_its_data(fr
     write_visits(fresh.data / "visits.csv", 200_000)
     rows = (fresh.data / "visits.csv").read_text().partition("\n")[2]
     with (fresh.data / "visits.csv").open("a") as file:
-        file.writelines(rows for _ in range(14))
+        file.writelines(rows for _ in range(34))
     fresh.options.update(slots=1, cpu_seconds=1)
     fresh.start()
     text = "SELECT ward, COUNT(*) AS n, AVG(age) AS a, STDDEV(age) AS s FROM visits WHERE ward IN ('north', 'east')"

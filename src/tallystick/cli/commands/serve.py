@@ -163,7 +163,7 @@ def connections(folder: Folder = None, ledger: Place = None, as_json: Json = Fal
     with _calling(ledger, folder) as caller:
         found = caller.ask("connections")
     lines = [
-        f"{each['name']}  {each.get('path') or each.get('place')}  {', '.join(each['populations']) or 'nobody'}"
+        f"{each['name']}  {each.get('path') or each.get('place')}  {', '.join(each['populations']) or 'no population'}"
         for each in found
     ]
     _deliver("connections", {}, {"connections": found}, lines or ["No connections."], as_json)

